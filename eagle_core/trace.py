@@ -1,0 +1,283 @@
+"""The record of a run: enough to draw and recount everything without a model.
+
+A trace holds one prompt and one lane per method. A lane is a prefill and its steps; every figure
+shown anywhere is a property of these, so it can be recounted from the file alone. Imports neither
+torch nor gradio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+
+from eagle_core.tree import children_of, depths_of
+
+TRACE_VERSION = 1
+
+
+class Verdict(str, Enum):
+    """What became of a node in its step."""
+
+    ROOT = "root"
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    NOT_REACHED = "not_reached"
+
+
+class StopReason(str, Enum):
+    """Why a lane ended."""
+
+    END_TOKEN = "end_token"
+    MAX_NEW_TOKENS = "max_new_tokens"
+    CONTEXT = "context"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of a scored draft tree; the probabilities are None at the root.
+
+    draft_prob: under the draft law of its parent, given the path.
+    target_prob: under the target law of its parent, given the path (at temperature 0 the softmax
+        at temperature 1, since the law itself is a single token).
+    accept_prob: chance of acceptance given that its parent was kept and its earlier siblings
+        were refused.
+    draw: the uniform number it was tried with; accepted when draw < accept_prob. None where no
+        coin was flipped.
+    """
+
+    token: int
+    parent: int | None
+    verdict: Verdict
+    draft_prob: float | None = None
+    target_prob: float | None = None
+    accept_prob: float | None = None
+    draw: float | None = None
+
+
+@dataclass(frozen=True)
+class Prefill:
+    """The pass over the prompt and the first token it gave; not part of the decode phase."""
+
+    num_prompt_tokens: int
+    token: int
+    prefill_ms: float
+    stop: StopReason | None = None
+
+    @property
+    def ms(self) -> float:
+        return self.prefill_ms
+
+    @property
+    def committed(self) -> tuple[int, ...]:
+        return (self.token,)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Draft, one target pass, accept a path, commit.
+
+    `path` begins with the root (node 0). `bonus` is None where a stop cut the step before it.
+    `commit_ms` is everything after the target pass: acceptance, cache, drafter's refresh.
+    """
+
+    nodes: tuple[Node, ...]
+    path: tuple[int, ...]
+    bonus: int | None
+    draft_ms: float
+    verify_ms: float
+    commit_ms: float
+    stop: StopReason | None = None
+    notice: str | None = None
+
+    @property
+    def ms(self) -> float:
+        return self.draft_ms + self.verify_ms + self.commit_ms
+
+    @property
+    def num_drafts(self) -> int:
+        return len(self.nodes) - 1
+
+    @property
+    def num_accepted(self) -> int:
+        return len(self.path) - 1
+
+    @property
+    def committed(self) -> tuple[int, ...]:
+        """Token ids this step added to the text: accepted, then the bonus token."""
+        accepted = tuple(self.nodes[node].token for node in self.path[1:])
+        return accepted if self.bonus is None else (*accepted, self.bonus)
+
+    @property
+    def num_committed(self) -> int:
+        return len(self.committed)
+
+    @cached_property
+    def parents(self) -> tuple[int | None, ...]:
+        return tuple(node.parent for node in self.nodes)
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        return depths_of(self.parents)
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        return children_of(self.parents)
+
+
+Event = Prefill | Step
+"""What a decoding loop yields: one prefill, then steps."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One method's answer. `texts[i]` holds the text of every token that `events[i]` committed.
+
+    A token that does not complete a character has the text ""; the one that does has it whole.
+    """
+
+    method: str
+    events: tuple[Event, ...]
+    texts: tuple[tuple[str, ...], ...]
+
+    @property
+    def prefill(self) -> Prefill | None:
+        first = self.events[0] if self.events else None
+        return first if isinstance(first, Prefill) else None
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(event for event in self.events if isinstance(event, Step))
+
+    @property
+    def text(self) -> str:
+        return "".join(text for texts in self.texts for text in texts)
+
+    @cached_property
+    def tokens(self) -> tuple[int, ...]:
+        return tuple(token for event in self.events for token in event.committed)
+
+    @property
+    def stop(self) -> StopReason | None:
+        return self.events[-1].stop if self.events else None
+
+    @property
+    def num_target_passes(self) -> int:
+        """Of the decode phase: the prefill is not counted."""
+        return len(self.steps)
+
+    @property
+    def decode_ms(self) -> float:
+        return sum(step.ms for step in self.steps)
+
+    @property
+    def tau(self) -> float:
+        """Acceptance length: (committed tokens - 1) ÷ target passes of the decode phase."""
+        return _ratio(len(self.tokens) - 1, self.num_target_passes)
+
+    @property
+    def tokens_per_s(self) -> float:
+        """(committed tokens - 1) ÷ seconds of the decode phase."""
+        return _ratio(len(self.tokens) - 1, self.decode_ms / 1000)
+
+    @cached_property
+    def accepted_by_depth(self) -> tuple[DepthCount, ...]:
+        """For depth 1, 2, …: how often a node of that depth was tried, and how often kept."""
+        deepest = max((max(step.depths) for step in self.steps), default=0)
+        return tuple(self._count_depth(depth) for depth in range(1, deepest + 1))
+
+    def _count_depth(self, depth: int) -> DepthCount:
+        reached = [s for s in self.steps if s.num_accepted >= depth - 1 and _tries(s, depth)]
+        kept = [step for step in reached if step.num_accepted >= depth]
+        return DepthCount(depth=depth, num_reached=len(reached), num_accepted=len(kept))
+
+
+@dataclass(frozen=True)
+class DepthCount:
+    """Steps that tried a node of this depth, and those that kept one."""
+
+    depth: int
+    num_reached: int
+    num_accepted: int
+
+    @property
+    def rate(self) -> float:
+        return _ratio(self.num_accepted, self.num_reached)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where a trace was made; shown beside every figure taken from it."""
+
+    target: str
+    head: str
+    device: str
+    dtype: str
+    threads: int
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for."""
+
+    max_new_tokens: int
+    temperature: float
+    top_p: float
+    top_k: int
+    seed: int
+    tree: str
+    rule: str
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A prompt answered by one or more lanes over the same target.
+
+    `pieces` gives the shown text of every token id that occurs, drafted ones included.
+    """
+
+    prompt: str
+    settings: Settings
+    environment: Environment
+    lanes: tuple[Lane, ...]
+    pieces: Mapping[int, str]
+    created: str
+    version: int = TRACE_VERSION
+
+    def lane(self, method: str) -> Lane:
+        return next(lane for lane in self.lanes if lane.method == method)
+
+    @property
+    def speedup(self) -> float | None:
+        """EAGLE's tokens/s ÷ plain decoding's; None unless both lanes decoded something."""
+        by_method = {lane.method: lane for lane in self.lanes}
+        if not {"plain", "eagle"} <= by_method.keys():
+            return None
+        ratio = _ratio(by_method["eagle"].tokens_per_s, by_method["plain"].tokens_per_s)
+        return ratio if math.isfinite(ratio) and ratio > 0 else None
+
+
+def first_difference(one: Lane, other: Lane) -> int | None:
+    """Position of the first committed token in which two lanes differ; None where equal.
+
+    A lane that ends earlier differs at its end.
+    """
+    for position, (mine, yours) in enumerate(zip(one.tokens, other.tokens, strict=False)):
+        if mine != yours:
+            return position
+    if len(one.tokens) != len(other.tokens):
+        return min(len(one.tokens), len(other.tokens))
+    return None
+
+
+def _tries(step: Step, depth: int) -> bool:
+    """Whether the walk, once `depth - 1` nodes deep, had a child to try."""
+    return bool(step.children[step.path[depth - 1]])
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
