@@ -11,3 +11,335 @@ nothing: a damaged or hostile file ends in a `TraceError`, never in another exce
 
 A verdict is one letter: o root, a accepted, x refused, - not reached.
 """
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from eagle_core.errors import EagleError, TraceError
+from eagle_core.trace import (
+    TRACE_VERSION,
+    Environment,
+    Event,
+    Lane,
+    Node,
+    Prefill,
+    Settings,
+    Step,
+    StopReason,
+    Trace,
+    Verdict,
+)
+
+Json = dict[str, Any]
+Value = TypeVar("Value")
+
+LETTERS = {
+    Verdict.ROOT: "o",
+    Verdict.ACCEPTED: "a",
+    Verdict.REFUSED: "x",
+    Verdict.NOT_REACHED: "-",
+}
+VERDICTS = {letter: verdict for verdict, letter in LETTERS.items()}
+
+MAX_EVENTS = 100_000
+MAX_NODES = 4_096
+MAX_BYTES = 64 * 1024 * 1024
+SIGNIFICANT_DIGITS = 5
+
+
+def event_to_json(event: Event, texts: Sequence[str]) -> Json:
+    """One event of a lane, with the text of each token it committed."""
+    stop = None if event.stop is None else event.stop.value
+    if isinstance(event, Prefill):
+        return {
+            "prompt_tokens": event.num_prompt_tokens,
+            "token": event.token,
+            "text": list(texts),
+            "prefill_ms": _rounded(event.prefill_ms),
+            "stop": stop,
+        }
+    return {
+        "tokens": [node.token for node in event.nodes],
+        "parents": [node.parent for node in event.nodes],
+        "verdicts": "".join(LETTERS[node.verdict] for node in event.nodes),
+        "draft": [_rounded(node.draft_prob) for node in event.nodes],
+        "target": [_rounded(node.target_prob) for node in event.nodes],
+        "accept": [_rounded(node.accept_prob) for node in event.nodes],
+        "draw": [_rounded(node.draw) for node in event.nodes],
+        "path": list(event.path),
+        "bonus": event.bonus,
+        "text": list(texts),
+        "draft_ms": _rounded(event.draft_ms),
+        "verify_ms": _rounded(event.verify_ms),
+        "commit_ms": _rounded(event.commit_ms),
+        "stop": stop,
+        "notice": event.notice,
+    }
+
+
+def trace_to_json(trace: Trace) -> Json:
+    return {
+        "version": trace.version,
+        "created": trace.created,
+        "prompt": trace.prompt,
+        "settings": asdict(trace.settings),
+        "environment": asdict(trace.environment),
+        "pieces": {str(token): piece for token, piece in trace.pieces.items()},
+        "lanes": [lane_to_json(lane) for lane in trace.lanes],
+    }
+
+
+def lane_to_json(lane: Lane) -> Json:
+    pairs = zip(lane.events, lane.texts, strict=True)
+    return {
+        "method": lane.method,
+        "events": [event_to_json(event, texts) for event, texts in pairs],
+    }
+
+
+def dump_trace(trace: Trace) -> str:
+    return json.dumps(trace_to_json(trace), ensure_ascii=False, separators=(",", ":"))
+
+
+def load_trace(text: str) -> Trace:
+    """Read a saved trace; raises `TraceError` with one sentence for whatever is wrong with it."""
+    if len(text) > MAX_BYTES:
+        raise TraceError(f"a trace of {len(text):,} characters", expected=f"at most {MAX_BYTES:,}")
+    try:
+        return trace_from_json(json.loads(text, parse_constant=_refuse_constant))
+    except RecursionError as error:
+        raise TraceError("a trace nested too deeply", hint="another file") from error
+    except json.JSONDecodeError as error:
+        raise TraceError(f"a file that is not JSON ({error.msg})", hint="a saved trace") from error
+
+
+def trace_from_json(data: object) -> Trace:
+    record = _Record(data, "trace")
+    version = record.get("version", _whole)
+    if version != TRACE_VERSION:
+        raise TraceError(
+            f"a trace of version {version}",
+            expected=f"version {TRACE_VERSION}",
+            hint="recording it again with this release",
+        )
+    return Trace(
+        prompt=record.get("prompt", _text),
+        settings=_settings(record.get("settings", _mapping)),
+        environment=_environment(record.get("environment", _mapping)),
+        lanes=tuple(_lane(lane) for lane in record.get("lanes", _list)),
+        pieces=_pieces(record.get("pieces", _mapping)),
+        created=record.get("created", _text),
+    )
+
+
+def _lane(data: object) -> Lane:
+    record = _Record(data, "lane")
+    rows = record.get("events", _list)
+    if len(rows) > MAX_EVENTS:
+        raise TraceError(f"a lane of {len(rows):,} events", expected=f"at most {MAX_EVENTS:,}")
+    events = tuple(map(event_from_json, rows))
+    texts = tuple(
+        tuple(_Record(row, "event").each("text", _text, length=len(event.committed)))
+        for row, event in zip(rows, events, strict=True)
+    )
+    return Lane(method=record.get("method", _text), events=events, texts=texts)
+
+
+def event_from_json(data: object) -> Event:
+    record = _Record(data, "event")
+    stop = record.maybe("stop", _stop_reason)
+    if "prefill_ms" in record:
+        return Prefill(
+            num_prompt_tokens=record.get("prompt_tokens", _whole),
+            token=record.get("token", _whole),
+            prefill_ms=record.get("prefill_ms", _quantity),
+            stop=stop,
+        )
+    nodes = _nodes(record)
+    return Step(
+        nodes=nodes,
+        path=_path(record, nodes),
+        bonus=record.maybe("bonus", _whole),
+        draft_ms=record.get("draft_ms", _quantity),
+        verify_ms=record.get("verify_ms", _quantity),
+        commit_ms=record.get("commit_ms", _quantity),
+        stop=stop,
+        notice=record.maybe("notice", _text),
+    )
+
+
+def _nodes(record: _Record) -> tuple[Node, ...]:
+    tokens = record.each("tokens", _whole)
+    if not 1 <= len(tokens) <= MAX_NODES:
+        raise TraceError(f"a step of {len(tokens)} nodes", expected=f"1 to {MAX_NODES}")
+    parents = record.each("parents", _maybe(_whole), length=len(tokens))
+    for node, parent in enumerate(parents):
+        if (parent is None) != (node == 0) or (parent is not None and parent >= node):
+            raise TraceError(f"node {node} with parent {parent}", expected="parents first")
+    columns = [
+        record.each(name, _maybe(_probability), length=len(tokens))
+        for name in ("draft", "target", "accept", "draw")
+    ]
+    verdicts = [_verdict(letter) for letter in record.get("verdicts", _text)]
+    if len(verdicts) != len(tokens):
+        raise TraceError(f"{len(verdicts)} verdicts for {len(tokens)} nodes")
+    rows = zip(tokens, parents, verdicts, *columns, strict=True)
+    return tuple(Node(*row) for row in rows)
+
+
+def _path(record: _Record, nodes: Sequence[Node]) -> tuple[int, ...]:
+    path = tuple(record.each("path", _whole))
+    is_path = bool(path) and path[0] == 0 and path[-1] < len(nodes)
+    for above, below in pairwise(path):
+        is_path = is_path and below < len(nodes) and nodes[below].parent == above
+    if not is_path:
+        raise TraceError(f"path {list(path)[:20]}", expected="nodes from the root downwards")
+    return path
+
+
+def _settings(data: Json) -> Settings:
+    record = _Record(data, "settings")
+    return Settings(
+        max_new_tokens=record.get("max_new_tokens", _whole),
+        temperature=record.get("temperature", _quantity),
+        top_p=record.get("top_p", _probability),
+        top_k=record.get("top_k", _whole),
+        seed=record.get("seed", _whole),
+        tree=record.get("tree", _text),
+        rule=record.get("rule", _text),
+    )
+
+
+def _environment(data: Json) -> Environment:
+    record = _Record(data, "environment")
+    versions = record.get("versions", _mapping)
+    return Environment(
+        target=record.get("target", _text),
+        head=record.get("head", _text),
+        device=record.get("device", _text),
+        dtype=record.get("dtype", _text),
+        threads=record.get("threads", _whole),
+        versions={_text(name): _text(version) for name, version in versions.items()},
+    )
+
+
+def _pieces(data: Json) -> dict[int, str]:
+    if not all(key.isascii() and key.isdigit() for key in data):
+        raise TraceError("token pieces with a key that is no token id")
+    return {int(key): _text(piece) for key, piece in data.items()}
+
+
+class _Record:
+    """A JSON object being read, which names the key at fault."""
+
+    def __init__(self, data: object, what: str) -> None:
+        if not isinstance(data, dict):
+            raise TraceError(f"{what} is {type(data).__name__}", expected="an object")
+        self._data: Mapping[str, object] = data
+        self._what = what
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._data
+
+    def get(self, key: str, read: Callable[[object], Value]) -> Value:
+        if key not in self._data:
+            raise TraceError(f"{self._what} without {key!r}", hint="a file saved by this project")
+        try:
+            return read(self._data[key])
+        except _WrongValueError as error:
+            raise TraceError(f"{self._what}.{key} is {error}") from error
+
+    def maybe(self, key: str, read: Callable[[object], Value]) -> Value | None:
+        return None if self._data.get(key) is None else self.get(key, read)
+
+    def each(
+        self, key: str, read: Callable[[object], Value], *, length: int | None = None
+    ) -> list[Value]:
+        values = self.get(key, _list)
+        if length is not None and len(values) != length:
+            raise TraceError(f"{len(values)} values in {self._what}.{key}", expected=str(length))
+        try:
+            return [read(value) for value in values]
+        except _WrongValueError as error:
+            raise TraceError(f"{self._what}.{key} holds {error}") from error
+
+
+class _WrongValueError(EagleError):
+    """A value of another kind than its key wants; `_Record` adds the key."""
+
+
+def _wrong(value: object, expected: str) -> _WrongValueError:
+    return _WrongValueError(f"{value!r:.60}", expected=expected)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise _wrong(value, "text")
+    return value
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise _wrong(value, "a whole number of at least 0")
+    return value
+
+
+def _quantity(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong(value, "a number")
+    if not (math.isfinite(value) and 0 <= value < 1e15):
+        raise _wrong(value, "a finite number of at least 0")
+    return float(value)
+
+
+def _probability(value: object) -> float:
+    number = _quantity(value)
+    if number > 1:
+        raise _wrong(value, "a probability")
+    return number
+
+
+def _list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise _wrong(value, "a list")
+    return value
+
+
+def _mapping(value: object) -> Json:
+    if not isinstance(value, dict):
+        raise _wrong(value, "an object")
+    return value
+
+
+def _maybe(read: Callable[[object], Value]) -> Callable[[object], Value | None]:
+    return lambda value: None if value is None else read(value)
+
+
+def _stop_reason(value: object) -> StopReason:
+    try:
+        return StopReason(value)
+    except ValueError as error:
+        raise _wrong(value, "one of " + ", ".join(reason.value for reason in StopReason)) from error
+
+
+def _verdict(letter: str) -> Verdict:
+    if letter not in VERDICTS:
+        raise TraceError(f"verdict {letter!r}", expected=" ".join(VERDICTS))
+    return VERDICTS[letter]
+
+
+def _refuse_constant(name: str) -> float:
+    raise TraceError(f"the number {name} in a trace", expected="finite numbers")
+
+
+def _rounded(value: float | None) -> float | None:
+    """Five significant digits: enough to redraw and recount, and half the bytes."""
+    if value is None or value == 0:
+        return value
+    return float(f"{value:.{SIGNIFICANT_DIGITS}g}")

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, get_args
 
 from eagle_core.errors import TreeError
@@ -108,7 +109,7 @@ class TreePlan:
     def __post_init__(self) -> None:
         _check_parents(self.parents)
         depths = depths_of(self.parents)
-        if any(later < earlier for earlier, later in zip(depths, depths[1:], strict=False)):
+        if any(later < earlier for earlier, later in pairwise(depths)):
             raise TreeError(f"plan with depths {depths}", expected="nodes ordered level by level")
 
     @property

@@ -1,0 +1,70 @@
+"""What a run may be asked for, checked once and frozen."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from eagle_core.errors import OptionError
+
+RULES = ("auto", "greedy", "one_hot", "without_replacement")
+"""`auto` follows the temperature: greedy at 0, one-hot up to 0.3, without replacement above.
+One-hot siblings match drawn ones where the target law is sharp and lose where it is flat."""
+
+ONE_HOT_UP_TO = 0.3
+MAX_NEW_TOKENS = 8_192
+MAX_TEMPERATURE = 10.0
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to decode one prompt; raises `OptionError` for a value outside its range."""
+
+    max_new_tokens: int = 128
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0  # 0 keeps all tokens
+    seed: int = 0
+    tree: str = "auto"  # or chain:N, tree:N, see `eagle_core.trees.plan_named`
+    rule: str = "auto"
+
+    def __post_init__(self) -> None:
+        _check_whole("max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS)
+        _check_number("temperature", self.temperature, 0.0, MAX_TEMPERATURE)
+        _check_number("top_p", self.top_p, 0.0, 1.0)
+        if self.top_p == 0.0:
+            raise OptionError("top_p 0", expected="above 0, up to 1", hint="1 to keep all tokens")
+        _check_whole("top_k", self.top_k, 0, 2**31)
+        _check_whole("seed", self.seed, 0, 2**63 - 1)
+        if self.rule not in RULES:
+            raise OptionError(f"rule {self.rule!r:.40}", expected=f"one of {', '.join(RULES)}")
+        if self.rule == "greedy" and self.temperature > 0:
+            raise OptionError(
+                f"rule greedy at temperature {self.temperature:g}",
+                expected="temperature 0",
+                hint="rule auto",
+            )
+        if self.rule in ("one_hot", "without_replacement") and self.temperature == 0:
+            raise OptionError(
+                f"rule {self.rule} at temperature 0", expected="rule greedy", hint="rule auto"
+            )
+
+    @property
+    def resolved_rule(self) -> str:
+        """The rule that `auto` stands for at this temperature."""
+        if self.rule != "auto":
+            return self.rule
+        if self.temperature == 0:
+            return "greedy"
+        return "one_hot" if self.temperature <= ONE_HOT_UP_TO else "without_replacement"
+
+
+def _check_whole(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise OptionError(f"{name} {value!r:.40}", expected=f"a whole number from {low} to {high}")
+
+
+def _check_number(name: str, value: object, low: float, high: float) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or not low <= value <= high:  # type: ignore[arg-type]
+        raise OptionError(f"{name} {value!r:.40}", expected=f"a number from {low:g} to {high:g}")
