@@ -1,0 +1,133 @@
+"""What the two decoding loops share: one target run and the rules of one answer.
+
+Knows targets, laws, stops and clocks. Knows nothing of drafters: `engine` and `plain` add those.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import torch
+
+from eagle_core.sampling import LawMaker, SeededChance
+from eagle_core.sequence import Stops
+from eagle_core.trace import Node, Step, StopReason, Verdict
+from eagle_core.tree import ROOT
+from eagle_core.verify import choose, walk
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from eagle_core.options import RunOptions
+    from eagle_core.sampling import Chance
+    from eagle_core.sequence import Sequence
+    from eagle_core.targets.base import Target, TargetRead, TargetRun
+    from eagle_core.tree import DraftTree
+    from eagle_core.verify import Acceptance, Rule
+
+
+class Stopwatch:
+    """Milliseconds of finished device work between laps."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self.restart()
+
+    def restart(self) -> None:
+        self._last = self._now()
+
+    def lap(self) -> float:
+        """Milliseconds since the last lap or restart."""
+        began, self._last = self._last, self._now()
+        return (self._last - began) * 1000
+
+    def _now(self) -> float:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        return time.perf_counter()
+
+
+@dataclass(frozen=True)
+class StepClock:
+    """Where the milliseconds of one step went."""
+
+    draft_ms: float
+    verify_ms: float
+    commit_ms: float
+
+
+@dataclass(frozen=True, eq=False)
+class Decoding:
+    """One answer in the making: the run with its cache, laws, rule, chance, stops, watch."""
+
+    run: TargetRun
+    laws: LawMaker
+    rule: Rule
+    chance: Chance
+    stops: Stops
+    watch: Stopwatch
+    device: torch.device
+
+    @classmethod
+    def open(cls, target: Target, options: RunOptions) -> Decoding:
+        spec = target.spec
+        return cls(
+            run=target.open(),
+            laws=LawMaker(options),
+            rule=cast("Rule", options.resolved_rule),
+            chance=SeededChance(options.seed),
+            stops=Stops(spec.end_tokens, options.max_new_tokens, spec.max_positions),
+            watch=Stopwatch(spec.device),
+            device=spec.device,
+        )
+
+    def prompt_tensor(self, sequence: Sequence) -> Tensor:
+        return torch.tensor(sequence.tokens, dtype=torch.int64, device=self.device)  # (P,)
+
+    def first_token(self, read: TargetRead) -> int:
+        return choose(self.laws.law(read.logits[-1]), rule=self.rule, chance=self.chance)
+
+    def accept(self, tree: DraftTree, read: TargetRead, sequence: Sequence) -> Acceptance:
+        """Walk the scored tree, cut at a stop, and keep just that path in the cache."""
+        taken = walk(tree, self.laws.of(read), rule=self.rule, chance=self.chance)
+        taken = self.stops.cut(taken, sequence)
+        self.run.keep_path(taken.path)
+        return taken
+
+
+def as_step(
+    tree: DraftTree,
+    taken: Acceptance,
+    clock: StepClock,
+    *,
+    stop: StopReason | None,
+    notice: str | None = None,
+) -> Step:
+    """The record of one step: plain numbers, nothing that lives on a device."""
+    return Step(
+        nodes=tuple(_as_node(tree, taken, node) for node in range(len(tree))),
+        path=taken.path,
+        bonus=taken.bonus,
+        draft_ms=clock.draft_ms,
+        verify_ms=clock.verify_ms,
+        commit_ms=clock.commit_ms,
+        stop=stop,
+        notice=notice,
+    )
+
+
+def _as_node(tree: DraftTree, taken: Acceptance, node: int) -> Node:
+    coin = taken.coins[node]
+    if node == ROOT or coin is None:
+        return Node(token=tree.tokens[node], parent=None, verdict=Verdict.ROOT)
+    return Node(
+        token=tree.tokens[node],
+        parent=tree.parents[node],
+        verdict=coin.verdict,
+        draft_prob=min(tree.prob(node), 1.0),
+        target_prob=min(coin.target_prob, 1.0),
+        accept_prob=min(coin.accept_prob, 1.0),
+        draw=coin.draw,
+    )

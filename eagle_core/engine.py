@@ -1,0 +1,100 @@
+"""The speculative loop: draft a tree, let the target check it whole, keep a path.
+
+`Engine` joins a target run, a drafter and a rule. Everything that decodes speculatively (page,
+command line, benchmark, proofs) reads this one loop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eagle_core.decoding import Decoding, StepClock, as_step
+from eagle_core.sequence import Sequence
+from eagle_core.trace import Event, Prefill
+from eagle_core.tree import DraftTree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Sequence as Tokens
+
+    from eagle_core.drafters.base import Drafter
+    from eagle_core.trace import Step
+    from eagle_core.tree import TreePlan
+
+
+class Engine:
+    """Decodes one answer with a drafter; the text's law is the target's, whatever is drafted."""
+
+    def __init__(self, decoding: Decoding, drafter: Drafter, *, plan: TreePlan) -> None:
+        self._decoding = decoding
+        self._drafter = drafter
+        self._plan = plan
+        self._is_drafting = True
+
+    def steps(self, prompt: Tokens[int]) -> Iterator[Event]:
+        """One `Prefill`, then a `Step` per target pass until a stop rule ends the answer.
+
+        Past the drafter's context limit the steps are plain ones, and the first of them says so.
+        """
+        sequence = Sequence(prompt)
+        stops = self._decoding.stops
+        yield self._prefill(sequence)
+        while stops.reason(sequence) is None:
+            yield self._step(sequence)
+
+    def _prefill(self, sequence: Sequence) -> Prefill:
+        decoding, drafter = self._decoding, self._drafter
+        decoding.watch.restart()
+        prompt = decoding.prompt_tensor(sequence)
+        read = decoding.run.prefill(prompt, taps=drafter.taps)
+        first = decoding.first_token(read)
+        sequence.commit([first])
+        if self._depth_allowed(sequence) > 0:
+            drafter.begin(prompt, read)
+        return Prefill(
+            num_prompt_tokens=sequence.num_prompt_tokens,
+            token=first,
+            prefill_ms=decoding.watch.lap(),
+            stop=decoding.stops.reason(sequence),
+        )
+
+    def _step(self, sequence: Sequence) -> Step:
+        decoding, drafter = self._decoding, self._drafter
+        decoding.watch.restart()
+        notice = self._leave_drafter_behind(sequence)
+        tree = self._grow_tree(sequence)
+        draft_ms = decoding.watch.lap()
+        read = decoding.run.score_tree(tree, taps=drafter.taps)
+        verify_ms = decoding.watch.lap()
+        taken = decoding.accept(tree, read, sequence)
+        if self._is_drafting:
+            drafter.observe(taken, read)
+        sequence.commit(taken.committed)
+        clock = StepClock(draft_ms, verify_ms, decoding.watch.lap())
+        stop = decoding.stops.reason(sequence)
+        return as_step(tree, taken, clock, stop=stop, notice=notice)
+
+    def _grow_tree(self, sequence: Sequence) -> DraftTree:
+        decoding = self._decoding
+        depth = min(self._depth_allowed(sequence), decoding.stops.room(sequence) - 1)
+        if not self._is_drafting or depth <= 0:
+            return DraftTree.root_only(sequence.root)
+        return self._drafter.grow_tree(
+            sequence.root,
+            plan=self._plan.within(depth),
+            laws=decoding.laws,
+            chance=decoding.chance,
+        )
+
+    def _depth_allowed(self, sequence: Sequence) -> int:
+        """How deep a tree may reach before it passes the drafter's context limit."""
+        limit = self._drafter.max_positions
+        return self._plan.depth if limit is None else limit - len(sequence)
+
+    def _leave_drafter_behind(self, sequence: Sequence) -> str | None:
+        """Go on without drafting once the text has outgrown the drafter; says so once."""
+        if not self._is_drafting or self._depth_allowed(sequence) > 0:
+            return None
+        self._is_drafting = False
+        limit = self._drafter.max_positions
+        return f"The head was made for {limit} positions; from here on the steps are plain ones."

@@ -1,0 +1,75 @@
+"""The tree plans that have names.
+
+EAGLE's static tree has 25 drafts on five levels, 4/8/8/3/2 of them (EAGLE-1, appendix A.1). A
+smaller static tree is made of its best nodes.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+
+from eagle_core.errors import OptionError
+from eagle_core.tree import SiblingKind, TreePlan
+
+MAX_CHAIN = 32
+AUTO = "auto"
+
+Ranks = tuple[int, ...]
+"""A node named by the rank of each choice from the root down: (0, 2) is the third child of the
+first child."""
+
+# Children of each inner node of EAGLE's static tree.
+_NUM_CHILDREN: dict[Ranks, int] = {
+    (): 4,
+    (0,): 3,
+    (1,): 2,
+    (2,): 2,
+    (3,): 1,
+    (0, 0): 3,
+    (0, 1): 2,
+    (0, 2): 2,
+    (1, 0): 1,
+    (0, 0, 0): 3,
+    (0, 0, 0, 0): 2,
+}
+
+# Acceptance by child rank, used only to say which nodes of the static tree come first.
+_RANK_WEIGHTS = (0.55, 0.15, 0.08, 0.05)
+
+TREE_SIZES = (8, 12, 25)
+
+
+def plan_named(name: str, *, siblings: SiblingKind) -> TreePlan:
+    """`chain:5` is five drafts in a row; `tree:12` the 12 best nodes of EAGLE's static tree."""
+    kind, _, size = name.partition(":")
+    largest = {"chain": MAX_CHAIN, "tree": len(_static_nodes())}.get(kind)
+    if largest is None or not (size.isascii() and size.isdigit() and 1 <= int(size) <= largest):
+        raise OptionError(
+            f"tree {name!r:.40}",
+            expected=f"auto, chain:1 to chain:{MAX_CHAIN}, or tree:1 to tree:{TREE_SIZES[-1]}",
+        )
+    return chain(int(size), siblings) if kind == "chain" else static_tree(int(size), siblings)
+
+
+def chain(length: int, siblings: SiblingKind = "one_hot") -> TreePlan:
+    return TreePlan((None, *range(length)), siblings)
+
+
+def static_tree(num_drafts: int, siblings: SiblingKind = "one_hot") -> TreePlan:
+    """The `num_drafts` best nodes of EAGLE's static tree; a parent always comes before its child
+    since no weight exceeds 1."""
+    best = sorted(_static_nodes()[:num_drafts], key=lambda ranks: (len(ranks), ranks))
+    index = {ranks: node for node, ranks in enumerate([(), *best])}
+    return TreePlan((None, *(index[ranks[:-1]] for ranks in best)), siblings)
+
+
+@cache
+def _static_nodes() -> tuple[Ranks, ...]:
+    """All nodes of the static tree below the root, the most promising first."""
+    nodes = [(*parent, rank) for parent, count in _NUM_CHILDREN.items() for rank in range(count)]
+    return tuple(sorted(nodes, key=lambda ranks: (-_promise(ranks), len(ranks), ranks)))
+
+
+def _promise(ranks: Ranks) -> float:
+    return prod(_RANK_WEIGHTS[rank] for rank in ranks)

@@ -1,0 +1,93 @@
+"""Prompts to token ids, and token ids to text a person can read.
+
+Knows tokenizers and chat templates. Knows nothing of models or decoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from eagle_core.errors import PromptError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+HALF_CHARACTER = "\ufffd"
+MAX_PROMPT_CHARACTERS = 50_000
+LONGEST_CHARACTER = 4  # bytes, so also tokens, that one character may be spread over
+
+Decode = Callable[[Sequence[int]], str]
+
+
+class ChatText:
+    """A target's tokenizer as the product uses it; one for all lanes, nothing in it changes."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer: Any = tokenizer
+
+    def encode_chat(self, prompt: str) -> list[int]:
+        """One user turn in the target's chat template, up to where the answer begins.
+
+        The template goes straight to ids, so that no beginning-of-text token is added to those it
+        renders. A tokenizer without a template gets the bare prompt.
+        """
+        if not prompt.strip():
+            raise PromptError("an empty prompt", hint="typing a question first")
+        if len(prompt) > MAX_PROMPT_CHARACTERS:
+            raise PromptError(
+                f"a prompt of {len(prompt):,} characters",
+                expected=f"at most {MAX_PROMPT_CHARACTERS:,}",
+                hint="a shorter prompt",
+            )
+        if not self._tokenizer.chat_template:
+            return list(self._tokenizer(prompt)["input_ids"])
+        turns = [{"role": "user", "content": prompt}]
+        ids = self._tokenizer.apply_chat_template(
+            turns, add_generation_prompt=True, tokenize=True, return_dict=False
+        )
+        return list(ids)
+
+    def piece(self, token: int) -> str:
+        """How a token looks by itself, special tokens by name and leading spaces kept."""
+        text: str = self._tokenizer.decode([token], skip_special_tokens=False)
+        raw = self._tokenizer.convert_ids_to_tokens(token)
+        is_space_lost = isinstance(raw, str) and raw.startswith("▁") and not text.startswith(" ")
+        return f" {text}" if is_space_lost else text
+
+    def stream(self) -> TextStream:
+        return TextStream(lambda tokens: self._tokenizer.decode(tokens, skip_special_tokens=True))
+
+
+class TextStream:
+    """Text token by token, never half a character; `read` is what changes it.
+
+    A character spread over several tokens comes whole with its last one. Tokens are decoded
+    after the ones before them, since many tokenizers tell a word's space only in context.
+    """
+
+    def __init__(self, decode: Decode) -> None:
+        self._decode = decode
+        self._tokens: list[int] = []
+        self._context = 0  # where the tokens decoded for context begin
+        self._shown = 0  # tokens whose text has been given out
+
+    def read(self, tokens: Sequence[int], *, is_last: bool = False) -> tuple[str, ...]:
+        """The text each of these tokens completes; at the end the rest comes with the last one."""
+        texts = [self._read_one(token) for token in tokens]
+        if is_last and texts:
+            texts[-1] += self._give_out()
+        return tuple(texts)
+
+    def _read_one(self, token: int) -> str:
+        self._tokens.append(token)
+        is_open = self._decode(self._tokens[self._context :]).endswith(HALF_CHARACTER)
+        if is_open and len(self._tokens) - self._shown < LONGEST_CHARACTER:
+            return ""
+        return self._give_out()
+
+    def _give_out(self) -> str:
+        before = self._decode(self._tokens[self._context : self._shown])
+        text = self._decode(self._tokens[self._context :])[len(before) :]
+        self._context, self._shown = self._shown, len(self._tokens)
+        return text
