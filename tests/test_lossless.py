@@ -107,11 +107,11 @@ def test_perfect_and_hopeless_drafters_change_no_law(rule: str, make_drafter: ob
 @pytest.mark.parametrize("rule", SAMPLED_RULES)
 def test_end_tokens_at_any_depth_change_no_law(rule: str) -> None:
     target = TableTarget(vocab_size=3, seed=4, end_tokens=frozenset({1}))
-    options = RunOptions(max_new_tokens=4, temperature=1.0, rule=rule)
+    options = RunOptions(max_new_tokens=3, temperature=1.0, rule=rule)
 
     reached = law_of_engine(target, options, TreePlan(DEEP, rule), eagle_drafter)  # type: ignore[arg-type]
 
-    assert total_variation(reached, target.law_of_texts(PROMPT, 4, LawMaker(options))) < 1e-9
+    assert total_variation(reached, target.law_of_texts(PROMPT, 3, LawMaker(options))) < 1e-9
 
 
 @pytest.mark.parametrize("rule", SAMPLED_RULES)

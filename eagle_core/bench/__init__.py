@@ -1,0 +1,1 @@
+"""Measure lanes over question sets: `python -m eagle_core.bench`."""

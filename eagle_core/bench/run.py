@@ -1,0 +1,159 @@
+"""Run the lanes over questions, prompt by prompt, and keep a row per question and tree.
+
+Lanes alternate on every prompt, so that whatever else the machine does hits them alike; rows are
+appended to a file as they come, and a run that is started again goes on after them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eagle_core.bench.compare import Divergence, find_divergence
+from eagle_core.errors import OptionError
+from eagle_core.trace import Event, Lane
+
+if TYPE_CHECKING:
+    from eagle_core.bench.questions import Question
+    from eagle_core.options import RunOptions
+    from eagle_core.workbench import Workbench
+
+
+@dataclass(frozen=True)
+class LaneFigures:
+    """What one lane did on one question; all but `prefill_ms` of the decode phase."""
+
+    num_tokens: int  # committed after the first, which belongs to the prefill
+    num_target_passes: int
+    prefill_ms: float
+    draft_ms: float
+    verify_ms: float
+    commit_ms: float
+    accepted_by_depth: tuple[tuple[int, int], ...]  # (reached, accepted) for depth 1, 2, …
+
+    @property
+    def decode_ms(self) -> float:
+        return self.draft_ms + self.verify_ms + self.commit_ms
+
+    @property
+    def tokens_per_s(self) -> float:
+        return 1000 * self.num_tokens / self.decode_ms if self.decode_ms else 0.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One question answered by both lanes under one tree."""
+
+    question: str
+    category: str
+    tree: str
+    temperature: float
+    plain: LaneFigures
+    eagle: LaneFigures
+    divergence: Divergence | None  # greedy only
+
+    @property
+    def speedup(self) -> float:
+        """0 where a lane decoded nothing after its first token."""
+        base = self.plain.tokens_per_s
+        return self.eagle.tokens_per_s / base if base else 0.0
+
+
+def run_questions(
+    bench: Workbench,
+    questions: Sequence[Question],
+    options: Sequence[RunOptions],
+    *,
+    rows_file: Path | None = None,
+) -> Iterator[Row]:
+    """A row per question and option set, those already in `rows_file` first and not run again."""
+    done = {(row.question, row.tree, row.temperature): row for row in read_rows(rows_file)}
+    for index, question in enumerate(questions):
+        for wanted in options:
+            key = (question.name, wanted.tree, wanted.temperature)
+            if key in done:
+                yield done[key]
+                continue
+            row = run_question(bench, question, wanted, is_plain_first=index % 2 == 0)
+            append_row(rows_file, row)
+            yield row
+
+
+def run_question(
+    bench: Workbench, question: Question, options: RunOptions, *, is_plain_first: bool
+) -> Row:
+    prompt = bench.encode(question.prompt)
+    lanes = {"plain": bench.plain(prompt, options), "eagle": bench.eagle(prompt, options)}
+    order = sorted(lanes, reverse=is_plain_first)  # plain comes after eagle in the alphabet
+    done = {method: as_lane(method, lanes[method]) for method in order}
+    is_greedy = options.temperature == 0
+    return Row(
+        question=question.name,
+        category=question.category,
+        tree=options.tree,
+        temperature=options.temperature,
+        plain=figures(done["plain"]),
+        eagle=figures(done["eagle"]),
+        divergence=find_divergence(bench.target, prompt, done["plain"], done["eagle"])
+        if is_greedy
+        else None,
+    )
+
+
+def as_lane(method: str, events: Iterator[Event]) -> Lane:
+    """Run a lane to its end; a benchmark needs no text."""
+    done = tuple(events)
+    return Lane(method, done, tuple(("",) * len(event.committed) for event in done))
+
+
+def figures(lane: Lane) -> LaneFigures:
+    return LaneFigures(
+        num_tokens=len(lane.tokens) - 1,
+        num_target_passes=lane.num_target_passes,
+        prefill_ms=lane.prefill.ms if lane.prefill else 0.0,
+        draft_ms=sum(step.draft_ms for step in lane.steps),
+        verify_ms=sum(step.verify_ms for step in lane.steps),
+        commit_ms=sum(step.commit_ms for step in lane.steps),
+        accepted_by_depth=tuple((d.num_reached, d.num_accepted) for d in lane.accepted_by_depth),
+    )
+
+
+def read_rows(path: Path | None) -> list[Row]:
+    if path is None or not path.exists():
+        return []
+    try:
+        return [_row(json.loads(line)) for line in path.read_text().splitlines()]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise OptionError(
+            f"rows {path} cannot be read ({error})", hint="another --rows file, or deleting it"
+        ) from error
+
+
+def append_row(path: Path | None, row: Row) -> None:
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as file:
+            file.write(json.dumps(asdict(row)) + "\n")
+    except OSError as error:
+        raise OptionError(
+            f"cannot write to {path} ({error.strerror})", hint="another --rows"
+        ) from error
+
+
+def _row(data: dict[str, object]) -> Row:
+    lanes = {name: _figures(data.pop(name)) for name in ("plain", "eagle")}
+    found = data.pop("divergence")
+    divergence = Divergence(**found) if isinstance(found, dict) else None
+    return Row(**lanes, divergence=divergence, **data)  # type: ignore[arg-type]
+
+
+def _figures(data: object) -> LaneFigures:
+    if not isinstance(data, dict):
+        raise TypeError(f"{data!r:.40} are no figures of a lane")
+    depths = tuple((int(reached), int(kept)) for reached, kept in data.pop("accepted_by_depth"))
+    return LaneFigures(accepted_by_depth=depths, **data)

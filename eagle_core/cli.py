@@ -1,0 +1,156 @@
+"""The command line: race the two lanes over a prompt and print what came of it.
+
+    python -m eagle_core generate "Why is the sky blue?"
+
+Knows flags and printing; all else is the workbench's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eagle_core.errors import EagleError, OptionError
+from eagle_core.options import RULES, RunOptions
+from eagle_core.progress import progress_on_stderr
+from eagle_core.summary import summary_table
+from eagle_core.trace_json import dump_trace
+
+if TYPE_CHECKING:
+    from eagle_core.recording import Recording
+    from eagle_core.trace import Trace
+    from eagle_core.workbench import Workbench
+
+INTERRUPTED = 130  # the shell's number for a program ended by Ctrl-C
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_entry(build_parser(), arguments)
+
+
+def run_entry(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
+    """Run the command that was asked for; 0 when it worked, 1 after one sentence on stderr."""
+    options = parser.parse_args(arguments)
+    try:
+        options.run(options)
+    except EagleError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m eagle_core", description="EAGLE speculative decoding, measured and shown."
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    generate = commands.add_parser(
+        "generate",
+        help="answer a prompt plainly and with EAGLE, and compare",
+        description="Answer a prompt twice, plainly and with EAGLE, and print both clocks.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    generate.add_argument("prompt", help="what to ask; - reads it from standard input")
+    add_run_flags(generate)
+    add_model_flags(generate)
+    generate.add_argument("--trace", type=Path, metavar="FILE", help="save the trace as JSON")
+    generate.set_defaults(run=run_generate)
+    return parser
+
+
+def add_model_flags(parser: argparse.ArgumentParser) -> None:
+    """Flags that say what to load and where; `app.py` has the same."""
+    group = parser.add_argument_group("model")
+    group.add_argument("--target", help="hub id or folder; SmolLM2-135M-Instruct by default")
+    group.add_argument("--head", help="folder of a trained head, or the name of a shipped one")
+    group.add_argument("--device", help="cpu, cuda, cuda:N; a GPU where there is one by default")
+    group.add_argument("--dtype", help="float32 on a CPU and bfloat16 on CUDA by default")
+    group.add_argument("--cache", type=Path, help="folder for fetched and measured things")
+
+
+def add_run_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("run")
+    group.add_argument("--max-new-tokens", type=int, default=128, help="length of the answer")
+    group.add_argument("--temperature", type=float, default=0.0, help="0 is greedy")
+    group.add_argument("--top-p", type=float, default=1.0, help="1 keeps all tokens")
+    group.add_argument("--top-k", type=int, default=0, help="0 keeps all tokens")
+    group.add_argument("--seed", type=int, default=0, help="same seed, same text")
+    group.add_argument("--tree", default="auto", help="auto, chain:N, or tree:N with N up to 25")
+    group.add_argument("--rule", default="auto", choices=RULES, help="acceptance rule")
+
+
+def run_options(options: argparse.Namespace) -> RunOptions:
+    return RunOptions(
+        max_new_tokens=options.max_new_tokens,
+        temperature=options.temperature,
+        top_p=options.top_p,
+        top_k=options.top_k,
+        seed=options.seed,
+        tree=options.tree,
+        rule=options.rule,
+    )
+
+
+def run_generate(options: argparse.Namespace) -> None:
+    wanted = run_options(options)
+    prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
+    bench = load_workbench(options)
+    recording = bench.race(prompt, wanted)
+    try:
+        print_while_racing(recording)
+    finally:
+        trace = recording.trace(stopped=True)
+        print(summary_table(trace))
+        if options.trace:
+            save_trace(trace, options.trace)
+
+
+def load_workbench(options: argparse.Namespace) -> Workbench:
+    # torch and transformers take seconds to import, which --help and a wrong flag need not wait for
+    from eagle_core.workbench import Workbench
+
+    with progress_on_stderr() as progress:
+        return Workbench.load(
+            target=options.target,
+            head=options.head,
+            device=options.device,
+            dtype=options.dtype,
+            cache=options.cache,
+            progress=progress,
+        )
+
+
+def print_while_racing(recording: Recording) -> None:
+    """EAGLE's text as it comes; the plain lane runs beside it and only its clock is shown."""
+    for moment in recording:
+        if moment.method == "eagle":
+            print("".join(moment.texts), end="", flush=True)
+    print("\n")
+
+
+def save_trace(trace: Trace, path: Path) -> None:
+    """Write the whole file or none of it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=path.parent, suffix=".part", delete=False
+        ) as file:
+            part = Path(file.name)
+            file.write(dump_trace(trace))
+        part.replace(path)
+    except OSError as error:
+        raise OptionError(
+            f"cannot write the trace to {path} ({error.strerror})", hint="another --trace FILE"
+        ) from error
+    print(f"trace saved to {path}", file=sys.stderr)

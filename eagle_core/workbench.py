@@ -1,0 +1,261 @@
+"""A target, its tokenizer and a head, loaded once and shared read-only by every run.
+
+    load ─▶ Workbench ─ race(prompt, options) ─▶ Recording, one lane plain, one EAGLE
+
+The page, the command line and the benchmark all begin here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+import transformers
+
+from eagle_core import cost
+from eagle_core.decoding import Decoding
+from eagle_core.drafters.eagle import EagleDrafter
+from eagle_core.drafters.heads import LoadedHead, load_head
+from eagle_core.engine import Engine
+from eagle_core.errors import HeadError, OptionError, PromptError
+from eagle_core.options import RunOptions
+from eagle_core.plain import Plain
+from eagle_core.plans import AUTO, plan_named
+from eagle_core.progress import Progress, no_progress
+from eagle_core.recording import Recording
+from eagle_core.targets.loading import load_target, load_tokenizer
+from eagle_core.targets.store import DEFAULT_TARGET, cache_root, resolve
+from eagle_core.text import ChatText
+from eagle_core.trace import Environment, Event, Settings, Step
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from eagle_core.drafters.head import EagleHead
+    from eagle_core.targets.base import Target
+    from eagle_core.tree import SiblingKind
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+DEFAULT_HEAD = "eagle"
+LARGEST_TREE = "tree:25"
+WARM_UP_TOKENS = 8
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+MEASURING_PROMPTS = (
+    "Explain in two sentences why the sky is blue.",
+    "Write a Python function that returns the sum of a list of numbers.",
+    "Give me three tips for learning a new language.",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Workbench:
+    """Everything that runs share; nothing in it changes after loading.
+
+    unembedding: post-norm features to logits in the order of the head's vocabulary, V' of them.
+    """
+
+    target: Target
+    head: LoadedHead
+    unembedding: Callable[[Tensor], Tensor]
+    text: ChatText
+    environment: Environment
+    auto_tree: str = LARGEST_TREE
+
+    @classmethod
+    def load(
+        cls,
+        *,
+        target: str | None = None,
+        head: str | None = None,
+        device: str | None = None,
+        dtype: str | None = None,
+        cache: Path | None = None,
+        progress: Progress | None = None,
+    ) -> Workbench:
+        """Fetch, load and check target and head; find this machine's fastest tree.
+
+        Raises an `EagleError` of one sentence for whatever the caller can mend.
+        """
+        report = progress or no_progress
+        place = device_named(device)
+        folder = head_folder(head, target=target)
+        source = resolve(target, cache=cache, progress=progress)
+        report("loading the target", None)
+        model = load_target(source, device=place, dtype=dtype_named(dtype, place))
+        report("loading the head", None)
+        loaded = load_head(folder, spec=model.spec)
+        bench = cls(
+            target=model,
+            head=loaded,
+            unembedding=model.unembedding(loaded.vocabulary),
+            text=ChatText(load_tokenizer(source)),
+            environment=describe(model, head_name=folder.name),
+        )
+        report("warming up", None)
+        bench.measure(LARGEST_TREE, MEASURING_PROMPTS[0], num_tokens=WARM_UP_TOKENS)
+        return replace(bench, auto_tree=bench.find_fastest_tree(cache_root(cache), report))
+
+    def race(self, prompt: str, options: RunOptions) -> Recording:
+        """Both lanes over one prompt, in virtual time; raises `PromptError` before any work."""
+        tokens = self.encode(prompt)
+        tree = self.auto_tree if options.tree == AUTO else options.tree
+        lanes = {"plain": self.plain(tokens, options), "eagle": self.eagle(tokens, options)}
+        return Recording(
+            prompt,
+            lanes,
+            settings=Settings(
+                max_new_tokens=options.max_new_tokens,
+                temperature=options.temperature,
+                top_p=options.top_p,
+                top_k=options.top_k,
+                seed=options.seed,
+                tree=tree,
+                rule=options.resolved_rule,
+            ),
+            environment=self.environment,
+            piece=self.text.piece,
+            stream=self.text.stream,
+        )
+
+    def encode(self, prompt: str) -> list[int]:
+        """The prompt in the target's chat template; raises `PromptError` where it cannot fit."""
+        tokens = self.text.encode_chat(prompt)
+        limit = self.target.spec.max_positions
+        if len(tokens) >= limit:
+            raise PromptError(
+                f"a prompt of {len(tokens):,} tokens",
+                expected=f"fewer than {limit:,}, the target's context",
+                hint="a shorter prompt",
+            )
+        return tokens
+
+    def plain(self, tokens: list[int], options: RunOptions) -> Iterator[Event]:
+        return Plain(Decoding.open(self.target, options)).steps(tokens)
+
+    def eagle(self, tokens: list[int], options: RunOptions) -> Iterator[Event]:
+        tree = self.auto_tree if options.tree == AUTO else options.tree
+        plan = plan_named(tree, siblings=siblings_for(options))
+        decoding = Decoding.open(self.target, options)
+        return Engine(decoding, self.open_drafter(), plan=plan).steps(tokens)
+
+    def open_drafter(self) -> EagleDrafter:
+        """A drafter for one lane: the head's shared weights, a cache of its own."""
+        return EagleDrafter(
+            self.head.head,
+            self.target.spec,
+            embedding=self.target.embedding(),
+            unembedding=self.unembedding,
+            vocabulary=self.head.vocabulary,
+        )
+
+    def find_fastest_tree(self, root: Path, report: Progress) -> str:
+        """On a CPU the fastest candidate, measured once and kept under `root`; else the largest."""
+        if self.target.spec.device.type != "cpu":
+            return LARGEST_TREE
+        conditions = {
+            "target": self.environment.target,
+            "head": fingerprint(self.head.head),
+            "device": self.environment.device,
+            "dtype": self.environment.dtype,
+            "threads": str(self.environment.threads),
+            **self.environment.versions,
+        }
+        return cost.fastest_tree(
+            self.measure,
+            MEASURING_PROMPTS,
+            conditions=conditions,
+            store=root / "fastest_tree.json",
+            progress=report,
+        )
+
+    def measure(self, tree: str, prompt: str, num_tokens: int = cost.NUM_TOKENS) -> cost.DecodeCost:
+        """What decoding greedily with `tree` costs, the prefill left out."""
+        options = RunOptions(max_new_tokens=num_tokens, tree=tree)
+        events = list(self.eagle(self.encode(prompt), options))
+        steps = [event for event in events if isinstance(event, Step)]
+        return cost.DecodeCost(
+            num_tokens=sum(step.num_committed for step in steps), ms=sum(step.ms for step in steps)
+        )
+
+
+def head_folder(head: str | None, *, target: str | None) -> Path:
+    """Where the head lies: the folder given, or a shipped head of the default target by name."""
+    is_default = target is None or target == DEFAULT_TARGET
+    shipped = ASSETS / "heads" / DEFAULT_TARGET
+    if head is None and not is_default:
+        raise HeadError(f"no head for target {target}", hint="--head with a head's folder")
+    folder = Path(head).expanduser() if head else shipped / DEFAULT_HEAD
+    if not folder.is_dir() and head and is_default and (shipped / head).is_dir():
+        folder = shipped / head
+    if not folder.is_dir():
+        names = sorted(path.name for path in shipped.iterdir()) if shipped.is_dir() else []
+        raise HeadError(
+            f"head {str(folder)!r} is not a folder",
+            expected=f"a head's folder, or one of {', '.join(names)}" if names else None,
+        )
+    return folder
+
+
+def device_named(name: str | None) -> torch.device:
+    """`cpu`, `cuda`, `cuda:1`, …; by default a GPU where there is one."""
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise OptionError(f"device {name!r:.40}", expected="cpu, cuda or cuda:N") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise OptionError(f"device {name}", expected="a CUDA GPU", hint="--device cpu")
+    return device
+
+
+def dtype_named(name: str | None, device: torch.device) -> torch.dtype:
+    """By default float32 on a CPU, where greedy texts must be equal, and bfloat16 on CUDA."""
+    if name is None:
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    if name not in DTYPES:
+        raise OptionError(f"dtype {name!r:.40}", expected=f"one of {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+def siblings_for(options: RunOptions) -> SiblingKind:
+    """How drafted siblings are chosen under the rule that will judge them."""
+    is_drawn = options.resolved_rule == "without_replacement"
+    return "without_replacement" if is_drawn else "one_hot"
+
+
+def describe(target: Target, *, head_name: str) -> Environment:
+    spec = target.spec
+    return Environment(
+        target=spec.name,
+        head=head_name,
+        device=device_description(spec.device),
+        dtype=str(spec.dtype).removeprefix("torch."),
+        threads=torch.get_num_threads(),
+        versions={
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        },
+    )
+
+
+def device_description(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU, {platform.machine()}, {os.cpu_count()} cores"
+
+
+def fingerprint(head: EagleHead) -> str:
+    """Tells one set of head weights from another."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(head.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.float().sum().cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
