@@ -32,9 +32,7 @@ class Drafter(Protocol):
         """Take in the prompt, (P,), and its features, (P, K·D); forget everything earlier."""
         ...
 
-    def grow_tree(
-        self, root: int, *, plan: TreePlan, laws: LawMaker, chance: Chance
-    ) -> DraftTree:
+    def grow_tree(self, root: int, *, plan: TreePlan, laws: LawMaker, chance: Chance) -> DraftTree:
         """Draft a tree below `root`, the newest committed token.
 
         The newest true feature is still open: it pairs with the embedding of `root`.
