@@ -7,16 +7,17 @@ file names its pre-tokenizer without carrying it. Knows nothing of caches, netwo
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import io
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, pre_tokenizers
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
-from transformers.utils import logging as transformers_logging
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from eagle_core.errors import TargetError
+from eagle_core.targets.loading import quiet_transformers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,12 +43,15 @@ PRE_TOKENIZERS: dict[str, Callable[[Tokenizer], None]] = {"smollm": digit_splitt
 def convert(source: Path, folder: Path, *, pre_tokenizer: str) -> None:
     """Write the model in `source`, de-quantised to fp32, as a transformers folder.
 
-    fp32, because a Q4_1 value (fp16 scale × 4-bit step + fp16 offset) fits no 16-bit format.
+    fp32, because a Q4_1 value (4 bits, an fp16 scale, an fp16 offset) fits no 16-bit format.
     """
-    place = {"pretrained_model_name_or_path": source.parent, "gguf_file": source.name}
-    with quiet_transformers():
-        tokenizer: Any = AutoTokenizer.from_pretrained(**place)
-        model: Any = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32)
+    place, name = source.parent, source.name
+    # One of its bars obeys no switch; elsewhere stderr is not missed for these few seconds.
+    with quiet_transformers(), contextlib.redirect_stderr(io.StringIO()):
+        tokenizer: Any = AutoTokenizer.from_pretrained(place, gguf_file=name)
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            place, gguf_file=name, dtype=torch.float32
+        )
     PRE_TOKENIZERS[pre_tokenizer](tokenizer.backend_tokenizer)
     _check_template(tokenizer)
     tokenizer.save_pretrained(folder)
@@ -61,16 +65,17 @@ def _save_model(model: Any, folder: Path, *, end_token: int) -> None:
         del config.quantization_config
     config.architectures = [type(model).__name__]
     config.save_pretrained(folder)
-    GenerationConfig(
-        bos_token_id=config.bos_token_id, eos_token_id=end_token, pad_token_id=end_token
-    ).save_pretrained(folder)
+    model.generation_config.eos_token_id = end_token
+    model.generation_config.save_pretrained(folder)
     tied = {"lm_head.weight"} if config.tie_word_embeddings else set()
     weights = {
         name: weight.detach().contiguous()
         for name, weight in model.state_dict().items()
         if name not in tied
     }
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    file = folder / "model.safetensors"
+    save_file(weights, file, metadata={"format": "pt"})
+    file.chmod(0o644)  # save_file leaves it to its owner alone; a cache may be shared
 
 
 def _check_template(tokenizer: Any) -> None:
@@ -82,18 +87,3 @@ def _check_template(tokenizer: Any) -> None:
             f"a chat template that opens with token ids {ids[:2]}",
             expected=f"exactly one opening token {tokenizer.bos_token_id}",
         )
-
-
-@contextlib.contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """Keep transformers' bars and advice from the user; errors still come through."""
-    verbosity = transformers_logging.get_verbosity()
-    had_bars = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if had_bars:
-            transformers_logging.enable_progress_bar()
