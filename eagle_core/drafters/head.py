@@ -164,7 +164,13 @@ class EagleHead(nn.Module):
         super().__init__()
         self.config = config
         self.fc = nn.Linear(2 * config.width, config.width, bias=config.fc_bias)
-        self.layers = nn.ModuleList([_Layer(config)])
+        self.layers = nn.ModuleList([DecoderLayer(config)])
+
+    @property
+    def layer(self) -> DecoderLayer:
+        layer = self.layers[0]
+        assert isinstance(layer, DecoderLayer)
+        return layer
 
     def forward(
         self,
@@ -184,25 +190,34 @@ class EagleHead(nn.Module):
         """
         fused = self.fc(torch.cat([embeddings, features], dim=-1))
         batched = fused if fused.dim() == 3 else fused[None]
-        estimates: Tensor = self.layers[0](batched, positions=positions, mask=mask, cache=cache)
+        estimates: Tensor = self.layer(batched, positions=positions, mask=mask, cache=cache)
         return estimates if fused.dim() == 3 else estimates[0]
 
 
-class _Layer(nn.Module):
+class DecoderLayer(nn.Module):
+    """Llama's decoder layer without its input norm."""
+
     def __init__(self, config: HeadConfig) -> None:
         super().__init__()
-        self.self_attn = _Attention(config)
-        self.mlp = _GatedMLP(config)
+        self.self_attn = Attention(config)
+        self.mlp = GatedMLP(config)
         self.post_attention_layernorm = nn.RMSNorm(config.width, eps=config.rms_norm_eps)
 
     def forward(
         self, x: Tensor, *, positions: Tensor, mask: Mask, cache: HeadCache | None
     ) -> Tensor:
-        x = x + self.self_attn(x, positions=positions, mask=mask, cache=cache)
-        return x + self.mlp(self.post_attention_layernorm(x))  # type: ignore[no-any-return]
+        return self.finish(x, self.self_attn(x, positions=positions, mask=mask, cache=cache))
+
+    def finish(self, x: Tensor, attended: Tensor) -> Tensor:
+        """What follows attention."""
+        x = x + attended
+        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        return out
 
 
-class _Attention(nn.Module):
+class Attention(nn.Module):
+    """Grouped-query attention with rotary positions."""
+
     def __init__(self, config: HeadConfig) -> None:
         super().__init__()
         self.config = config
@@ -223,10 +238,14 @@ class _Attention(nn.Module):
             num_earlier = cache.num_rows
             cache.append(k[0], v[0])
             k, v = cache.keys[None], cache.values[None]
-        return self.attend(q, k, v, mask=_mask_tensor(mask, q, num_earlier))
+        allowed = _mask_tensor(mask, q, num_earlier)
+        k, v = self.per_query_head(k), self.per_query_head(v)
+        return self.merge(
+            F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, is_causal=allowed is None)
+        )
 
     def project(self, x: Tensor, *, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Turned queries and keys, and values: (B, heads, R, head_dim) each."""
+        """Turned queries and keys, and values: (…, heads, R, head_dim) each."""
         q, k, v = (
             projection(x).unflatten(-1, (-1, self.config.head_dim)).transpose(-3, -2)
             for projection in (self.q_proj, self.k_proj, self.v_proj)
@@ -234,14 +253,19 @@ class _Attention(nn.Module):
         cos, sin = rotation(positions, config=self.config, dtype=x.dtype)
         return rotate(q, cos, sin), rotate(k, cos, sin), v
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None) -> Tensor:
-        groups = self.config.num_heads // self.config.num_kv_heads
-        k, v = k.repeat_interleave(groups, dim=-3), v.repeat_interleave(groups, dim=-3)
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
-        return self.o_proj(mixed.transpose(-3, -2).flatten(-2))  # type: ignore[no-any-return]
+    def per_query_head(self, rows: Tensor) -> Tensor:
+        """Repeat keys or values so that every query head has its own."""
+        return rows.repeat_interleave(self.config.num_heads // self.config.num_kv_heads, dim=-3)
+
+    def merge(self, mixed: Tensor) -> Tensor:
+        """(…, heads, R, head_dim) to (…, R, D)."""
+        merged: Tensor = self.o_proj(mixed.transpose(-3, -2).flatten(-2))
+        return merged
 
 
-class _GatedMLP(nn.Module):
+class GatedMLP(nn.Module):
+    """SwiGLU."""
+
     def __init__(self, config: HeadConfig) -> None:
         super().__init__()
         self.gate_proj = nn.Linear(config.width, config.intermediate_size, bias=False)
@@ -249,7 +273,8 @@ class _GatedMLP(nn.Module):
         self.down_proj = nn.Linear(config.intermediate_size, config.width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))  # type: ignore[no-any-return]
+        out: Tensor = self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        return out
 
 
 def rotation(positions: Tensor, *, config: HeadConfig, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,121 @@
+"""Train a head from the command line.
+
+    python -m eagle_core.training features --corpus FILE     the target's features, computed once
+    python -m eagle_core.training train    --corpus FILE     a head, from these features
+    python -m eagle_core.training export   --corpus FILE     the best head so far, with its card
+
+Every command goes on where it was interrupted when it is given again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from eagle_core.errors import EagleError
+from eagle_core.training.commands import compute, export, train
+from eagle_core.training.objectives import NOISES
+
+ABOUT_CORPUS = (
+    "Conversations that the target had with itself. User turns were sampled by the target, or are "
+    "questions of the GSM8K training set (MIT) and code instructions of GPTeacher (MIT); answers "
+    "are the target's own, greedy and at temperatures 0.7 and 1.0."
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    whole = argparse.ArgumentParser(
+        prog="python -m eagle_core.training", description="Train an EAGLE-1 head for a target."
+    )
+    commands = whole.add_subparsers(required=True, metavar="command")
+    shared = argparse.ArgumentParser(add_help=False)
+    _shared_flags(shared)
+    features = commands.add_parser(
+        "features", parents=[shared], help="compute the target's features over a corpus"
+    )
+    features.set_defaults(command=compute)
+    training = commands.add_parser("train", parents=[shared], help="train a head on the features")
+    _run_flags(training)
+    _training_flags(training)
+    training.set_defaults(command=train)
+    exporting = commands.add_parser(
+        "export", parents=[shared], help="write the best head of a run, with its card"
+    )
+    _run_flags(exporting)
+    exporting.set_defaults(command=export)
+    return whole
+
+
+def _shared_flags(flags: argparse.ArgumentParser) -> None:
+    add = flags.add_argument
+    add("--corpus", type=Path, required=True, help="an .npz with tokens, answer, lengths")
+    add("--features", type=Path, default=Path("runs/features"), help="folder of the features")
+    add("--max-tokens", type=int, help="use only the first so many tokens of the corpus")
+    add("--target", help="a hub id or a local folder; left out: the default target")
+    add("--cache", type=Path, help="folder that keeps the default target")
+    add("--device", help="cpu, cuda, …; left out: CUDA if there is one")
+    add(
+        "--dtype",
+        choices=["float32", "bfloat16", "float16"],
+        help="of the target's passes; left out: bfloat16 on CUDA, float32 elsewhere",
+    )
+    add("--threads", type=int, help="CPU threads; left out: all")
+
+
+def _run_flags(flags: argparse.ArgumentParser) -> None:
+    add = flags.add_argument
+    add("--run", type=Path, default=Path("runs/eagle"), help="folder of checkpoint and curve")
+    add("--head", type=Path, help="folder to export the head to")
+    add("--draft-vocabulary", type=int, default=8192, help="tokens the head may draft")
+    add("--held-out", type=int, help="validate on only so many held-out conversations")
+    add("--about-corpus", default=ABOUT_CORPUS, help="the card's words on where the text is from")
+    add("--machine", default=f"{torch.get_num_threads()} CPU cores", help="the card's word for it")
+
+
+def _training_flags(flags: argparse.ArgumentParser) -> None:
+    budget = flags.add_mutually_exclusive_group()
+    budget.add_argument("--steps", type=int, help="length of the run; repeatable to the bit")
+    budget.add_argument("--minutes", type=float, help="length of the run; 60 without --steps")
+    add = flags.add_argument
+    add("--start-from", type=Path, help="a head folder whose weights to begin with")
+    add("--batch-tokens", type=int, default=1024)
+    add("--learning-rate", type=float, default=1.5e-3)
+    add("--warmup-share", type=float, default=0.03, help="of the run")
+    add("--weight-decay", type=float, default=0.01)
+    add("--clip-norm", type=float, default=0.5)
+    add("--feature-weight", type=float, default=1.0, help="of the smooth-L1 part")
+    add("--token-weight", type=float, default=1.0, help="of the cross-entropy part; the paper: 0.1")
+    add("--noise", choices=NOISES, default="paper", help="on input features")
+    add("--self-fed-steps", type=int, default=0, help="train on this many own estimates too")
+    add("--step-decay", type=float, default=1.0, help="weight of each further self-fed step")
+    add("--kv-heads", type=int, help="key/value heads; left out: one for three query heads")
+    add("--intermediate-size", type=int, help="of the gated layer; left out: 8/3 of the width")
+    add("--rope-theta", type=float, default=10000.0)
+    add("--max-positions", type=int, default=2048, help="the longest text the head shall follow")
+    add("--seed", type=int, default=0)
+    add("--log-every", type=int, default=20, help="steps")
+    add("--validate-every", type=int, default=400, help="steps")
+    add("--checkpoint-every", type=int, default=200, help="steps")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    try:
+        options.command(options)
+    except EagleError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\nInterrupted; the same command goes on from here.\n")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

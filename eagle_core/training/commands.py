@@ -1,0 +1,200 @@
+"""The trainer's three commands: join target, corpus, features, run and export.
+
+Knows everything in this room; decides nothing that is not an option.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from eagle_core.drafters.head import EagleHead, HeadConfig
+from eagle_core.drafters.heads import load_head
+from eagle_core.errors import CorpusError, HeadError
+from eagle_core.targets.base import Target, TargetSpec
+from eagle_core.targets.loading import load_target
+from eagle_core.targets.store import resolve
+from eagle_core.training.batches import batch_of, packed, with_pairs
+from eagle_core.training.checkpoint import RunFolder
+from eagle_core.training.corpus import (
+    Corpus,
+    DraftVocabulary,
+    Split,
+    draft_vocabulary,
+    load_corpus,
+    split,
+)
+from eagle_core.training.evaluate import Validator
+from eagle_core.training.export import Provenance, export_head
+from eagle_core.training.features import FeatureStore, compute_features
+from eagle_core.training.loop import Trainer, TrainingData
+from eagle_core.training.objectives import LossWeights
+from eagle_core.training.settings import Intervals, TrainingSettings
+
+VALIDATION_BATCH_TOKENS = 2048
+HEAD_DIM = 64
+DEFAULT_MINUTES = 60.0
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What every command but `features` works with."""
+
+    target: Target
+    corpus: Corpus
+    store: FeatureStore
+    split: Split  # of the conversations whose features are there
+    vocabulary: DraftVocabulary
+
+
+def compute(options: argparse.Namespace) -> None:
+    target = _target(options)
+    corpus = load_corpus(options.corpus, vocab_size=target.spec.vocab_size)
+    compute_features(corpus, target, options.features, max_tokens=options.max_tokens)
+
+
+def train(options: argparse.Namespace) -> None:
+    material = _material(options)
+    spec = material.target.spec
+    torch.manual_seed(options.seed)
+    head = EagleHead(_config(options, spec)).to(spec.device)
+    if options.start_from is not None:
+        _take_weights(head, options.start_from, spec)
+    folder = RunFolder(options.run)
+    trainer = Trainer(
+        head,
+        material.target,
+        TrainingData(
+            material.corpus, material.store, material.split.training, material.vocabulary.tokens
+        ),
+        folder,
+        settings=_settings(options),
+        intervals=Intervals(
+            log=options.log_every,
+            validation=options.validate_every,
+            checkpoint=options.checkpoint_every,
+        ),
+        validator=_validator(options, material),
+    )
+    folder.note_command(shlex.join(["python", "-m", "eagle_core.training", *sys.argv[1:]]))
+    trainer.run()
+    if options.head is not None:
+        _export(options, material)
+
+
+def export(options: argparse.Namespace) -> None:
+    if options.head is None:
+        raise HeadError("no folder to export to", hint="--head FOLDER")
+    _export(options, _material(options))
+
+
+def _export(options: argparse.Namespace, material: Material) -> None:
+    folder = RunFolder(options.run)
+    state = folder.load_checkpoint()
+    if state is None:
+        raise CorpusError(f"no run in {options.run}", hint="`train` first")
+    head = EagleHead(HeadConfig.from_json(state["fingerprint"]["head"]))
+    head.load_state_dict(folder.load_best())
+    head.to(material.target.spec.device)
+    corpus = material.corpus
+    training = material.split.training[: state["fingerprint"]["conversations"]]
+    held_out = with_pairs(corpus, material.split.validation)[: options.held_out]
+    export_head(
+        options.head,
+        head,
+        vocabulary=material.vocabulary.tokens,
+        alphas=_validator(options, material).alphas(head),
+        state=state,
+        curve=folder.curve(),
+        provenance=Provenance(
+            target=material.target.spec.name,
+            command=folder.command(),
+            machine=options.machine,
+            corpus=options.corpus.name,
+            corpus_digest=corpus.digest,
+            num_conversations=len(training),
+            num_tokens=int(corpus.lengths[list(training)].sum()),
+            num_held_out=len(held_out),
+            vocabulary_coverage=material.vocabulary.coverage,
+            about_corpus=options.about_corpus,
+        ),
+    )
+
+
+def _target(options: argparse.Namespace) -> Target:
+    return load_target(
+        resolve(options.target, cache=options.cache),
+        device=options.device,
+        dtype=getattr(torch, options.dtype) if options.dtype else None,
+    )
+
+
+def _material(options: argparse.Namespace) -> Material:
+    target = _target(options)
+    corpus = load_corpus(options.corpus, vocab_size=target.spec.vocab_size)
+    store = FeatureStore(options.features, corpus=corpus, spec=target.spec)
+    num_tokens = min(store.num_tokens_done, options.max_tokens or corpus.num_tokens)
+    vocabulary = draft_vocabulary(
+        corpus,
+        split(corpus.num_conversations).training,
+        size=options.draft_vocabulary,
+        vocab_size=target.spec.vocab_size,
+    )
+    parts = split(corpus.num_conversations_within(num_tokens))
+    return Material(target, corpus, store, parts, vocabulary)
+
+
+def _validator(options: argparse.Namespace, material: Material) -> Validator:
+    corpus = material.corpus
+    held_out = with_pairs(corpus, material.split.validation)[: options.held_out]
+    batches = (
+        batch_of(corpus, material.store, part, device=material.target.spec.device)
+        for part in packed(corpus, held_out, batch_tokens=VALIDATION_BATCH_TOKENS)
+    )
+    return Validator(batches, material.target, vocabulary=material.vocabulary.tokens)
+
+
+def _config(options: argparse.Namespace, spec: TargetSpec) -> HeadConfig:
+    """The shape of one of the default target's own layers, for any width."""
+    num_heads = max(spec.width // HEAD_DIM, 1)
+    num_kv_heads = num_heads // 3 if num_heads % 3 == 0 else num_heads
+    return HeadConfig(
+        width=spec.width,
+        num_heads=num_heads,
+        num_kv_heads=options.kv_heads or num_kv_heads,
+        head_dim=spec.width // num_heads,
+        intermediate_size=options.intermediate_size or -(-spec.width * 8 // 3 // 64) * 64,
+        vocab_size=spec.vocab_size,
+        rope_theta=options.rope_theta,
+        max_positions=min(options.max_positions, spec.max_positions),
+        target=spec.name,
+    )
+
+
+def _settings(options: argparse.Namespace) -> TrainingSettings:
+    minutes = options.minutes or (None if options.steps else DEFAULT_MINUTES)
+    return TrainingSettings(
+        num_steps=options.steps,
+        minutes=minutes,
+        batch_tokens=options.batch_tokens,
+        learning_rate=options.learning_rate,
+        weight_decay=options.weight_decay,
+        clip_norm=options.clip_norm,
+        warmup_share=options.warmup_share,
+        noise=options.noise,
+        weights=LossWeights(options.feature_weight, options.token_weight, options.step_decay),
+        self_fed_steps=options.self_fed_steps,
+        seed=options.seed,
+    )
+
+
+def _take_weights(head: EagleHead, folder: Path, spec: TargetSpec) -> None:
+    earlier = load_head(folder, spec=spec, dtype=torch.float32).head
+    if earlier.config != head.config:
+        raise HeadError(f"head {folder} has the sizes {earlier.config}", expected=str(head.config))
+    head.load_state_dict(earlier.state_dict())

@@ -1,0 +1,278 @@
+"""Train a head on stored features.
+
+    batch ─▶ noise ─▶ unroll ─▶ loss ─▶ clip ─▶ AdamW            validate, log, checkpoint
+
+The order of the data and the noise follow from the seed, so a run that is killed and resumed gives
+the same weights, bit for bit, as one that was not. Knows no particular target and no file formats.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from eagle_core.drafters.head import EagleHead
+from eagle_core.errors import CorpusError
+from eagle_core.targets.base import Target
+from eagle_core.training.batches import batch_of, packed, shuffled, with_pairs
+from eagle_core.training.checkpoint import RunFolder
+from eagle_core.training.corpus import Corpus
+from eagle_core.training.evaluate import Validator
+from eagle_core.training.features import FeatureStore
+from eagle_core.training.objectives import Loss, loss_of, with_noise
+from eagle_core.training.settings import Intervals, TrainingSettings, rate_at
+from eagle_core.training.unroll import unroll
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """What a head learns from."""
+
+    corpus: Corpus
+    store: FeatureStore
+    conversations: Sequence[int]  # those to train on; their features are in the store
+    vocabulary: Tensor  # (V',) int64, the draft vocabulary
+
+
+@dataclass
+class Progress:
+    """How far a run has come."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0  # batches of this epoch that are done
+    num_tokens: int = 0
+    seconds: float = 0.0
+    best_chain_length: float = 0.0
+
+
+class Trainer:
+    """One run: a head, its optimiser, and its place in the data."""
+
+    def __init__(
+        self,
+        head: EagleHead,
+        target: Target,
+        data: TrainingData,
+        folder: RunFolder,
+        *,
+        settings: TrainingSettings,
+        intervals: Intervals | None = None,
+        validator: Validator | None = None,
+    ) -> None:
+        self.head = head
+        self.data = data
+        self.folder = folder
+        self.settings = settings
+        self.intervals = intervals or Intervals()
+        self.progress = Progress()
+        self._device = target.spec.device
+        self._embedding = target.embedding()
+        self._unembedding = target.unembedding(data.vocabulary.to(self._device))
+        self._validator = validator
+        self._noise = torch.Generator().manual_seed(settings.seed)
+        self._training = with_pairs(data.corpus, data.conversations)
+        if not self._training:
+            raise CorpusError("no conversation to train on", hint="more features")
+        self._optimizer = torch.optim.AdamW(
+            _decayed_and_not(head, settings.weight_decay),
+            lr=settings.learning_rate,
+            betas=settings.betas,
+            fused=True,
+        )
+
+    def run(self) -> None:
+        """Train to the end of the budget, from wherever the folder's checkpoint is.
+
+        Ctrl-C ends the step at hand, saves a checkpoint and raises KeyboardInterrupt.
+        """
+        self._resume()
+        bar = tqdm(total=self.settings.num_steps, initial=self.progress.step, desc="training")
+        with bar, _interrupts() as interrupted:
+            for conversations in self._batches():
+                if self.share_done() >= 1.0:
+                    break
+                started = time.perf_counter()
+                loss = self._step(conversations)
+                self.progress.seconds += time.perf_counter() - started
+                bar.update()
+                self._look(loss, bar)
+                if interrupted():
+                    self._save()
+                    raise KeyboardInterrupt
+        self._validate()
+        self._save()
+
+    def share_done(self) -> float:
+        if self.settings.num_steps is not None:
+            return self.progress.step / self.settings.num_steps
+        assert self.settings.minutes is not None, "settings hold one budget"
+        return self.progress.seconds / 60 / self.settings.minutes
+
+    def _batches(self) -> Iterator[tuple[int, ...]]:
+        """From the place in the data onwards, epoch after epoch."""
+        while True:
+            progress = self.progress
+            order = shuffled(self._training, seed=self.settings.seed, epoch=progress.epoch)
+            epoch = list(packed(self.data.corpus, order, batch_tokens=self.settings.batch_tokens))
+            yield from epoch[progress.batch :]
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+
+    def _step(self, conversations: Sequence[int]) -> Loss:
+        settings, progress = self.settings, self.progress
+        batch = batch_of(self.data.corpus, self.data.store, conversations, device=self._device)
+        estimates = unroll(
+            self.head,
+            self._embedding(batch.tokens).float(),
+            with_noise(batch, noise=settings.noise, generator=self._noise),
+            lengths=batch.lengths,
+            positions=batch.positions,
+            num_steps=1 + settings.self_fed_steps,
+        )
+        loss = loss_of(estimates, batch, unembedding=self._unembedding, weights=settings.weights)
+        self._optimizer.zero_grad()
+        loss.total.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.head.parameters(), settings.clip_norm)
+        for group in self._optimizer.param_groups:
+            group["lr"] = settings.learning_rate * rate_at(
+                self.share_done(), warmup_share=settings.warmup_share
+            )
+        self._optimizer.step()
+        progress.step += 1
+        progress.batch += 1
+        progress.num_tokens += batch.num_pairs
+        return loss
+
+    def _look(self, loss: Loss, bar: tqdm[Any]) -> None:
+        """Log, validate and save where it is due."""
+        progress = self.progress
+        if progress.step % self.intervals.log == 0:
+            record = self._record(loss)
+            self.folder.log(record)
+            bar.set_postfix(
+                loss=f"{record['loss']:.3f}",
+                done=f"{self.share_done():.0%}",
+                left=f"{self._minutes_left():.0f} min",
+            )
+        if progress.step % self.intervals.validation == 0:
+            self._validate()
+        if progress.step % self.intervals.checkpoint == 0:
+            self._save()
+
+    def _record(self, loss: Loss) -> dict[str, Any]:
+        progress = self.progress
+        return {
+            "step": progress.step,
+            "epoch": progress.epoch,
+            "tokens": progress.num_tokens,
+            "loss": round(float(loss.total.detach()), 5),
+            "feature_loss": round(float(loss.feature.detach()), 5),
+            "token_loss": round(float(loss.token.detach()), 5),
+            "learning_rate": self._optimizer.param_groups[0]["lr"],
+            "tokens_per_second": round(progress.num_tokens / max(progress.seconds, 1e-9), 1),
+            "seconds": round(progress.seconds, 1),
+        }
+
+    def _minutes_left(self) -> float:
+        share = max(self.share_done(), 1e-9)
+        return self.progress.seconds / 60 * (1 / share - 1)
+
+    def _validate(self) -> None:
+        progress = self.progress
+        if self._validator is None:
+            return
+        alphas = self._validator.alphas(self.head)
+        self.folder.log(
+            {
+                "step": progress.step,
+                "tokens": progress.num_tokens,
+                "seconds": round(progress.seconds, 1),
+                "alphas": [round(share, 4) for share in alphas.shares],
+                "counted": list(alphas.counted),
+                "chain_length": round(alphas.chain_length, 4),
+            }
+        )
+        if alphas.chain_length > progress.best_chain_length:
+            progress.best_chain_length = alphas.chain_length
+            self.folder.save_best(self.head.state_dict())
+
+    def _fingerprint(self) -> dict[str, Any]:
+        """What must be the same for a run to go on."""
+        return {
+            **asdict(self.settings),
+            "head": self.head.config.to_json(),
+            "corpus": self.data.corpus.digest,
+            "conversations": len(self._training),
+            "draft_vocabulary": len(self.data.vocabulary),
+        }
+
+    def _save(self) -> None:
+        self.folder.save_checkpoint(
+            {
+                "fingerprint": self._fingerprint(),
+                "progress": asdict(self.progress),
+                "head": self.head.state_dict(),
+                "optimizer": self._optimizer.state_dict(),
+                "noise": self._noise.get_state(),
+            }
+        )
+
+    def _resume(self) -> None:
+        state = self.folder.load_checkpoint()
+        if state is None:
+            self.folder.cut_curve(0)
+            return
+        _refuse_other_run(state["fingerprint"], self._fingerprint())
+        self.head.load_state_dict(state["head"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._noise.set_state(state["noise"])
+        self.progress = Progress(**state["progress"])
+        self.folder.cut_curve(self.progress.step)
+
+
+def _decayed_and_not(head: EagleHead, weight_decay: float) -> list[dict[str, Any]]:
+    """Matrices decay; biases and norms do not."""
+    weights = list(head.parameters())
+    return [
+        {"params": [w for w in weights if w.dim() > 1], "weight_decay": weight_decay},
+        {"params": [w for w in weights if w.dim() <= 1], "weight_decay": 0.0},
+    ]
+
+
+def _refuse_other_run(saved: dict[str, Any], wanted: dict[str, Any]) -> None:
+    changed = [name for name in wanted if saved.get(name) != wanted[name]]
+    if changed:
+        raise CorpusError(
+            f"this run began with other settings ({', '.join(changed)})",
+            expected=", ".join(f"{name} {saved.get(name)}" for name in changed),
+            hint="another --run folder",
+        )
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Note a first Ctrl-C instead of breaking off in mid-step; a second one breaks off."""
+    noted = False
+
+    def note(*_: object) -> None:
+        nonlocal noted
+        noted = True
+        signal.signal(signal.SIGINT, earlier)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    earlier = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: noted
+    finally:
+        signal.signal(signal.SIGINT, earlier)

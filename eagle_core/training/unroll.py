@@ -1,0 +1,94 @@
+"""Run a head over whole conversations, first on true features, then on its own estimates.
+
+Step 0 reads true features. In step s, row i reads the estimate that row i-1 made in step s-1, and
+sees what it would see while drafting s tokens deep: true rows up to i-s, then one row each of the
+steps 1 … s.
+
+    s = 2, row 5:   true rows 0 1 2 3 │ row 4 of step 1 │ row 5 of step 2
+
+So one unroll over a text gives what a chain drafted from every position of it would give, as long
+as the drafted tokens are the text's own. Knows heads and packed rows. Knows nothing of losses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from eagle_core.drafters.head import EagleHead
+
+
+class KeysValues(NamedTuple):
+    keys: Tensor  # (heads, R, head_dim)
+    values: Tensor  # (heads, R, head_dim)
+
+
+def unroll(
+    head: EagleHead,
+    embeddings: Tensor,  # (R, D), row i: embedding of token i+1
+    features: Tensor,  # (R, D), row i: feature i
+    *,
+    lengths: Sequence[int],
+    positions: Tensor,  # (R,)
+    num_steps: int = 1,
+) -> list[Tensor]:
+    """Estimates (R, D) of every step; in step s, a conversation's first s rows mean nothing."""
+    attention = head.layer.self_attn
+    is_first = (positions == 0)[:, None]
+    estimates: list[Tensor] = []
+    past: list[KeysValues] = []
+    inputs = features
+    for _ in range(num_steps):
+        fused = head.fc(torch.cat([embeddings, inputs], dim=-1))
+        q, k, v = attention.project(fused, positions=positions)
+        past.append(KeysValues(attention.per_query_head(k), attention.per_query_head(v)))
+        mixed = attend_packed(q, past, lengths=lengths)
+        estimates.append(head.layer.finish(fused, attention.merge(mixed)))
+        inputs = torch.where(is_first, features, estimates[-1].roll(1, dims=0))
+    return estimates
+
+
+def attend_packed(q: Tensor, past: Sequence[KeysValues], *, lengths: Sequence[int]) -> Tensor:
+    """Attention of the newest step, (heads, R, head_dim), each conversation by itself."""
+    parts = torch.split(q, list(lengths), dim=1)
+    rows = [[torch.split(t, list(lengths), dim=1) for t in step] for step in past]
+    return torch.cat(
+        [
+            _attend(part, [KeysValues(keys[i], values[i]) for keys, values in rows])
+            for i, part in enumerate(parts)
+        ],
+        dim=1,
+    )
+
+
+def _attend(q: Tensor, past: Sequence[KeysValues]) -> Tensor:
+    """One conversation of n rows at step s = len(past) - 1."""
+    true, estimated = past[0], past[1:]
+    if not estimated:
+        return F.scaled_dot_product_attention(
+            q[None], true.keys[None], true.values[None], is_causal=True
+        )[0]
+    num_rows, depth = q.shape[1], len(estimated)
+    seen = torch.ones(num_rows, num_rows, dtype=torch.bool, device=q.device).tril(-depth)
+    scores = [(q @ true.keys.mT).masked_fill(~seen, float("-inf"))]  # (heads, n, n)
+    row = torch.arange(num_rows, device=q.device)
+    shifted = []
+    for step, rows in enumerate(estimated, start=1):
+        back = depth - step  # row i sees row i - back of this step
+        shifted.append(KeysValues(*(_shift(tensor, back) for tensor in rows)))
+        own = (q * shifted[-1].keys).sum(-1).masked_fill(row < back, float("-inf"))
+        scores.append(own[..., None])  # (heads, n, 1)
+    weights = (torch.cat(scores, dim=-1) * q.shape[-1] ** -0.5).softmax(-1)
+    mixed: Tensor = weights[..., :num_rows] @ true.values
+    for column, rows in enumerate(shifted, start=num_rows):
+        mixed = mixed + weights[..., column, None] * rows.values
+    return mixed
+
+
+def _shift(rows: Tensor, back: int) -> Tensor:
+    """Row i becomes what row i - back was; zeros come in at the front."""
+    return F.pad(rows, (0, 0, back, 0))[:, : rows.shape[1]]
