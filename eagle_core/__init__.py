@@ -10,3 +10,25 @@ Letters of dimensions, used in every comment beside a tensor:
 This front door names what can be had without torch: a recorded trace opens, and is recounted,
 on a machine that has neither weights nor torch.
 """
+
+from eagle_core.errors import EagleError
+from eagle_core.options import RunOptions
+from eagle_core.trace import Environment, Lane, Node, Prefill, Settings, Step, Trace
+from eagle_core.trace_json import dump_trace, load_trace
+from eagle_core.tree import DraftTree, TreePlan
+
+__all__ = [
+    "DraftTree",
+    "EagleError",
+    "Environment",
+    "Lane",
+    "Node",
+    "Prefill",
+    "RunOptions",
+    "Settings",
+    "Step",
+    "Trace",
+    "TreePlan",
+    "dump_trace",
+    "load_trace",
+]
