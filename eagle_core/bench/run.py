@@ -69,38 +69,43 @@ def run_questions(
     *,
     rows_file: Path | None = None,
 ) -> Iterator[Row]:
-    """A row per question and option set, those already in `rows_file` first and not run again."""
+    """A row per question and option set; those already in `rows_file` are not run again."""
     done = {(row.question, row.tree, row.temperature): row for row in read_rows(rows_file)}
-    for index, question in enumerate(questions):
-        for wanted in options:
-            key = (question.name, wanted.tree, wanted.temperature)
-            if key in done:
-                yield done[key]
-                continue
-            row = run_question(bench, question, wanted, is_plain_first=index % 2 == 0)
+    for turn, question in enumerate(questions):
+        keys = {(question.name, wanted.tree, wanted.temperature): wanted for wanted in options}
+        yield from (done[key] for key in keys if key in done)
+        missing = [wanted for key, wanted in keys.items() if key not in done]
+        for row in run_question(bench, question, missing, turn=turn):
             append_row(rows_file, row)
             yield row
 
 
 def run_question(
-    bench: Workbench, question: Question, options: RunOptions, *, is_plain_first: bool
-) -> Row:
+    bench: Workbench, question: Question, options: Sequence[RunOptions], *, turn: int = 0
+) -> Iterator[Row]:
+    """Plain decoding once, EAGLE under each of `options`, which differ in their trees alone.
+
+    `turn` rotates who goes first.
+    """
+    if not options:
+        return
     prompt = bench.encode(question.prompt)
-    lanes = {"plain": bench.plain(prompt, options), "eagle": bench.eagle(prompt, options)}
-    order = sorted(lanes, reverse=is_plain_first)  # plain comes after eagle in the alphabet
-    done = {method: as_lane(method, lanes[method]) for method in order}
-    is_greedy = options.temperature == 0
-    return Row(
-        question=question.name,
-        category=question.category,
-        tree=options.tree,
-        temperature=options.temperature,
-        plain=figures(done["plain"]),
-        eagle=figures(done["eagle"]),
-        divergence=find_divergence(bench.target, prompt, done["plain"], done["eagle"])
-        if is_greedy
-        else None,
-    )
+    lanes = [("plain", bench.plain(prompt, options[0]))]
+    lanes += [(wanted.tree, bench.eagle(prompt, wanted)) for wanted in options]
+    first = turn % len(lanes)
+    done = {name: as_lane(name, events) for name, events in [*lanes[first:], *lanes[:first]]}
+    plain = done["plain"]
+    for wanted in options:
+        eagle, is_greedy = done[wanted.tree], wanted.temperature == 0
+        yield Row(
+            question=question.name,
+            category=question.category,
+            tree=wanted.tree,
+            temperature=wanted.temperature,
+            plain=figures(plain),
+            eagle=figures(eagle),
+            divergence=find_divergence(bench.target, prompt, plain, eagle) if is_greedy else None,
+        )
 
 
 def as_lane(method: str, events: Iterator[Event]) -> Lane:
