@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub.utils import enable_progress_bars
 from huggingface_hub.utils import logging as hub_logging
+from huggingface_hub.utils.tqdm import enable_progress_bars
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import logging

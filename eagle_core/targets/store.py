@@ -151,8 +151,9 @@ def _plain_words(folder: Path) -> Iterator[None]:
     except (OSError, SafetensorError) as error:
         is_full = getattr(error, "errno", None) == errno.ENOSPC or "os error 28" in str(error)
         what = "the disk is full" if is_full else "the cache cannot be written"
+        detail = getattr(error, "strerror", None) or error
         raise TargetError(
-            f"{what} at {folder.parent} ({error})", hint="--cache with a folder on another disk"
+            f"{what} at {folder.parent} ({detail})", hint="--cache with a folder on another disk"
         ) from error
 
 
