@@ -15,7 +15,6 @@ A verdict is one letter: o root, a accepted, x refused, - not reached.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
@@ -50,6 +49,7 @@ VERDICTS = {letter: verdict for verdict, letter in LETTERS.items()}
 MAX_EVENTS = 100_000
 MAX_NODES = 4_096
 MAX_BYTES = 64 * 1024 * 1024
+MAX_TOKEN_DIGITS = 10
 SIGNIFICANT_DIGITS = 5
 
 
@@ -115,8 +115,8 @@ def load_trace(text: str) -> Trace:
         return trace_from_json(json.loads(text, parse_constant=_refuse_constant))
     except RecursionError as error:
         raise TraceError("a trace nested too deeply", hint="another file") from error
-    except json.JSONDecodeError as error:
-        raise TraceError(f"a file that is not JSON ({error.msg})", hint="a saved trace") from error
+    except ValueError as error:  # also a number of thousands of digits
+        raise TraceError(f"a file that is not JSON ({error})", hint="a saved trace") from error
 
 
 def trace_from_json(data: object) -> Trace:
@@ -133,7 +133,7 @@ def trace_from_json(data: object) -> Trace:
         settings=_settings(record.get("settings", _mapping)),
         environment=_environment(record.get("environment", _mapping)),
         lanes=tuple(_lane(lane) for lane in record.get("lanes", _list)),
-        pieces=_pieces(record.get("pieces", _mapping)),
+        pieces=record.get("pieces", _pieces),
         created=record.get("created", _text),
     )
 
@@ -218,21 +218,26 @@ def _settings(data: Json) -> Settings:
 
 def _environment(data: Json) -> Environment:
     record = _Record(data, "environment")
-    versions = record.get("versions", _mapping)
     return Environment(
         target=record.get("target", _text),
         head=record.get("head", _text),
         device=record.get("device", _text),
         dtype=record.get("dtype", _text),
         threads=record.get("threads", _whole),
-        versions={_text(name): _text(version) for name, version in versions.items()},
+        versions=record.get("versions", _texts),
     )
 
 
-def _pieces(data: Json) -> dict[int, str]:
-    if not all(key.isascii() and key.isdigit() for key in data):
-        raise TraceError("token pieces with a key that is no token id")
-    return {int(key): _text(piece) for key, piece in data.items()}
+def _texts(value: object) -> dict[str, str]:
+    return {name: _text(text) for name, text in _mapping(value).items()}
+
+
+def _pieces(value: object) -> dict[int, str]:
+    pieces = _texts(value)
+    for key in pieces:
+        if not (key.isascii() and key.isdigit() and len(key) <= MAX_TOKEN_DIGITS):
+            raise _wrong(key, "token ids as keys")
+    return {int(key): piece for key, piece in pieces.items()}
 
 
 class _Record:
@@ -293,7 +298,7 @@ def _whole(value: object) -> int:
 def _quantity(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong(value, "a number")
-    if not (math.isfinite(value) and 0 <= value < 1e15):
+    if not 0 <= value < 1e15:  # nothing that is no number lies between
         raise _wrong(value, "a finite number of at least 0")
     return float(value)
 
