@@ -18,7 +18,7 @@ from eagle_core.drafters.head import EagleHead, HeadCache, HeadConfig
 from eagle_core.drafters.heads import load_head
 from eagle_core.errors import CorpusError, OptionError
 from eagle_core.targets.base import TargetRead, TargetSpec
-from eagle_core.training.batches import batch_of, packed, shuffled, with_pairs
+from eagle_core.training.batches import Batch, batch_of, packed, shuffled, with_pairs
 from eagle_core.training.checkpoint import CHECKPOINT, RunFolder
 from eagle_core.training.corpus import Corpus, draft_vocabulary, load_corpus, split
 from eagle_core.training.evaluate import Validator, one_later
@@ -278,23 +278,46 @@ def test_the_loss_is_least_for_the_feature_one_step_ahead(
     planted = torch.tanh(batch.features @ target.mix.T + target.weight[batch.tokens])
     weights = LossWeights(token=1.0)
     unembedding = target.unembedding()
-    with_step = loss_of([planted], batch, unembedding=unembedding, weights=weights)
+    counts = batch.counts
+    with_step = loss_of([planted[counts]], batch, unembedding=unembedding, weights=weights)
     assert with_step.feature < 1e-5
     for shift in (-1, 1):
-        shifted = loss_of([planted.roll(shift, 0)], batch, unembedding=unembedding, weights=weights)
+        shifted = loss_of(
+            [planted.roll(shift, 0)[counts]], batch, unembedding=unembedding, weights=weights
+        )
         assert shifted.feature > 0.1
         assert shifted.token > with_step.token + 0.1
 
 
-def test_pairs_outside_answers_do_not_count(
+def test_pairs_outside_answers_teach_nothing(
+    corpus: Corpus, target: ToyTarget, store: FeatureStore, head: EagleHead
+) -> None:
+    """The loss does not look at them: other targets there, same loss."""
+    batch = batch_of(corpus, store, [2, 5])
+    elsewhere = torch.where(batch.counts[:, None], batch.next_features, 100.0)
+    changed = dataclasses.replace(batch, next_features=elsewhere)
+    losses = [
+        loss_of(
+            estimates_of(head, part, target, num_steps=2, wanted=part.counts),
+            part,
+            unembedding=target.unembedding(),
+            weights=LossWeights(),
+        ).total
+        for part in (batch, changed)
+    ]
+    assert torch.equal(*losses)
+
+
+def test_the_first_rows_of_a_self_fed_step_teach_nothing(
     corpus: Corpus, target: ToyTarget, store: FeatureStore
 ) -> None:
     batch = batch_of(corpus, store, [2, 5])
-    estimate = torch.randn(batch.num_pairs, D, generator=torch.Generator().manual_seed(1))
-    changed = torch.where(batch.counts[:, None], estimate, estimate + 100.0)
+    batch = dataclasses.replace(batch, counts=torch.ones_like(batch.counts))
+    perfect = batch.next_features
+    unfed = torch.where((batch.positions == 0)[:, None], perfect + 9.0, perfect)
     options = {"unembedding": target.unembedding(), "weights": LossWeights()}
-    same = loss_of([estimate], batch, **options).total
-    assert torch.equal(loss_of([changed], batch, **options).total, same)
+    assert loss_of([perfect, unfed], batch, **options).feature == 0.0
+    assert loss_of([unfed, perfect], batch, **options).feature > 0.0
 
 
 def test_noise_has_the_papers_range_or_the_codes(corpus: Corpus, store: FeatureStore) -> None:
@@ -311,20 +334,43 @@ def test_noise_has_the_papers_range_or_the_codes(corpus: Corpus, store: FeatureS
 # unrolling
 
 
+def estimates_of(
+    head: EagleHead,
+    batch: Batch,
+    target: ToyTarget,
+    *,
+    num_steps: int,
+    wanted: Tensor | None = None,
+) -> list[Tensor]:
+    return unroll(
+        head,
+        target.weight[batch.tokens],
+        batch.features,
+        lengths=batch.lengths,
+        positions=batch.positions,
+        num_steps=num_steps,
+        wanted=wanted,
+    )
+
+
+@torch.no_grad()
+def test_an_unroll_for_some_rows_gives_these_rows_of_the_whole(
+    corpus: Corpus, store: FeatureStore, target: ToyTarget, head: EagleHead
+) -> None:
+    batch = batch_of(corpus, store, [0, 2])
+    whole = estimates_of(head, batch, target, num_steps=3)
+    some = estimates_of(head, batch, target, num_steps=3, wanted=batch.counts)
+    for all_rows, rows in zip(whole, some, strict=True):
+        torch.testing.assert_close(all_rows[batch.counts], rows, atol=1e-6, rtol=1e-5)
+
+
 @torch.no_grad()
 def test_an_unroll_gives_what_the_cached_drafter_gives(
     corpus: Corpus, store: FeatureStore, target: ToyTarget, head: EagleHead
 ) -> None:
     batch = batch_of(corpus, store, [0, 2])
     embeddings = target.weight[batch.tokens]
-    steps = unroll(
-        head,
-        embeddings,
-        batch.features,
-        lengths=batch.lengths,
-        positions=batch.positions,
-        num_steps=4,
-    )
+    steps = estimates_of(head, batch, target, num_steps=4)
     start = batch.lengths[0]
     for first in range(batch.lengths[1] - 3):
         true = slice(start, start + first + 1)

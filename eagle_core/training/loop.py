@@ -137,6 +137,7 @@ class Trainer:
             lengths=batch.lengths,
             positions=batch.positions,
             num_steps=1 + settings.self_fed_steps,
+            wanted=batch.counts,
         )
         loss = loss_of(estimates, batch, unembedding=self._unembedding, weights=settings.weights)
         self._optimizer.zero_grad()

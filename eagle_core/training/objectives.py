@@ -43,22 +43,22 @@ class Loss:
 
 
 def loss_of(
-    estimates: Sequence[Tensor],  # per step (R, D)
+    estimates: Sequence[Tensor],  # per step (R', D), the rows of the batch that count
     batch: Batch,
     *,
-    unembedding: Unembedding,  # features → logits over the draft vocabulary
+    unembedding: Unembedding,  # features to logits over the draft vocabulary
     weights: LossWeights,
 ) -> Loss:
     """Weighted mean over steps; in step s, the first s rows of a conversation do not count."""
-    with torch.no_grad():
-        law = unembedding(batch.next_features[batch.counts]).softmax(-1)  # (counted, V')
+    wanted = batch.next_features[batch.counts]  # (R', D)
     position = batch.positions[batch.counts]
+    with torch.no_grad():
+        law = unembedding(wanted).softmax(-1)  # (R', V')
     parts = []
     for step, estimate in enumerate(estimates):
         valid = position >= step
-        counted = estimate[batch.counts][valid]
-        feature = F.smooth_l1_loss(counted, batch.next_features[batch.counts][valid])
-        token = F.cross_entropy(unembedding(counted), law if step == 0 else law[valid])
+        feature = F.smooth_l1_loss(estimate[valid], wanted[valid])
+        token = F.cross_entropy(unembedding(estimate[valid]), law[valid])
         parts.append((weights.step_decay**step, feature, token))
     whole = sum(share for share, _, _ in parts)
     feature = torch.stack([share / whole * part for share, part, _ in parts]).sum()

@@ -35,20 +35,28 @@ def unroll(
     lengths: Sequence[int],
     positions: Tensor,  # (R,)
     num_steps: int = 1,
+    wanted: Tensor | None = None,  # (R,) bool
 ) -> list[Tensor]:
-    """Estimates (R, D) of every step; in step s, a conversation's first s rows mean nothing."""
+    """Estimates (R, D) of every step; in step s, a conversation's first s rows mean nothing.
+
+    Only the `wanted` rows come back, where they are named: the last step is cheaper for it.
+    """
     attention = head.layer.self_attn
     is_first = (positions == 0)[:, None]
     estimates: list[Tensor] = []
     past: list[KeysValues] = []
     inputs = features
-    for _ in range(num_steps):
+    for step in range(num_steps):
         fused = head.fc(torch.cat([embeddings, inputs], dim=-1))
         q, k, v = attention.project(fused, positions=positions)
         past.append(KeysValues(attention.per_query_head(k), attention.per_query_head(v)))
         mixed = attend_packed(q, past, lengths=lengths)
-        estimates.append(head.layer.finish(fused, attention.merge(mixed)))
-        inputs = torch.where(is_first, features, estimates[-1].roll(1, dims=0))
+        if wanted is not None and step == num_steps - 1:
+            estimates.append(head.layer.finish(fused[wanted], attention.merge(mixed[:, wanted])))
+            return estimates
+        estimate = head.layer.finish(fused, attention.merge(mixed))
+        estimates.append(estimate if wanted is None else estimate[wanted])
+        inputs = torch.where(is_first, features, estimate.roll(1, dims=0))
     return estimates
 
 
