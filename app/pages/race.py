@@ -1,0 +1,257 @@
+"""The race: a prompt, two lanes, and every step of them.
+
+Only wires components to handlers. What is shown is made in `app.views` and drawn by the viewer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gradio as gr
+
+from app.replay import Recorded
+from app.runner import MAX_PROMPT_CHARACTERS, Ask, ModelState, Runner
+from app.viewer import TEMPLATE, viewer_head, viewer_script
+from app.views import charts, messages
+from eagle_core.trace import Trace
+
+EXAMPLES = Path(__file__).parents[2] / "assets" / "prompts" / "examples.json"
+SECONDS_BETWEEN_LOOKS = 0.4
+MAX_LENGTH = 512
+QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+
+HEADING = """<header class="ev-heading"><h1>EAGLE, step by step</h1>
+<p>A small head guesses several tokens ahead; the model checks all of them in one pass.
+The same text, in fewer passes.</p></header>"""
+
+TREES = [
+    ("Auto", "auto"),
+    ("Chain of 3", "chain:3"),
+    ("Chain of 5", "chain:5"),
+    ("Tree of 8", "tree:8"),
+    ("Tree of 12", "tree:12"),
+    ("Tree of 25", "tree:25"),
+]
+
+
+class Form(NamedTuple):
+    prompt: gr.Textbox
+    length: gr.Slider
+    temperature: gr.Slider
+    seed: gr.Number
+    tree: gr.Dropdown
+
+
+class Shown(NamedTuple):
+    """What handlers change, in the order in which they return it."""
+
+    viewer: gr.HTML
+    charts: gr.Row
+    over_time: gr.Plot
+    by_depth: gr.Plot
+    run: gr.Button
+    stop: gr.Button
+
+
+def add_race_page(demo: gr.Blocks, runner: Runner, recordings: Sequence[Recorded]) -> None:
+    acts = Acts(runner, recordings)
+    gr.HTML(HEADING, elem_classes="ev-flush", apply_default_css=False)
+    with gr.Row():
+        with gr.Column(scale=5, min_width=320):
+            prompt = _prompt_box()
+            with gr.Row(elem_classes="ev-actions"):
+                _add_examples(prompt)
+                run = gr.Button("Run", variant="primary", elem_id="run", min_width=110)
+                stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=80)
+        with gr.Column(scale=4, min_width=320):
+            form = _settings(prompt)
+            replays = _add_recordings(recordings)
+    viewer = gr.HTML(
+        html_template=TEMPLATE,
+        js_on_load=viewer_script(),
+        head=viewer_head(),
+        apply_default_css=False,
+        elem_id="viewer",
+        elem_classes="ev-flush",
+    )
+    with gr.Row(visible=False, elem_classes="ev-charts") as chart_row:
+        over_time = gr.Plot(show_label=False, elem_id="over-time")
+        by_depth = gr.Plot(show_label=False, elem_id="by-depth")
+    shown = Shown(viewer, chart_row, over_time, by_depth, run, stop)
+    _wire(demo, acts, form, shown)
+    for number, chip in enumerate(replays):
+        chip.click(
+            partial(acts.replay, number), None, [*shown[:4]], concurrency_limit=None, **QUIET
+        )
+
+
+def _prompt_box() -> gr.Textbox:
+    return gr.Textbox(
+        label="Prompt",
+        placeholder="Ask something, or take an example",
+        lines=4,
+        max_lines=8,
+        max_length=MAX_PROMPT_CHARACTERS,
+        elem_id="prompt",
+    )
+
+
+def _add_examples(prompt: gr.Textbox) -> None:
+    """A chip per example; the browser puts its prompt into the box."""
+    with gr.Row(elem_classes="ev-chips"):
+        for example in json.loads(EXAMPLES.read_text("utf-8")):
+            chip = gr.Button(example["label"], size="sm", min_width=60)
+            script = f"() => {json.dumps(example['prompt'])}"
+            chip.click(None, None, prompt, js=script, api_visibility="private")
+
+
+def _settings(prompt: gr.Textbox) -> Form:
+    with gr.Row():
+        length = gr.Slider(16, MAX_LENGTH, 128, step=1, label="Length, tokens", min_width=150)
+        temperature = gr.Slider(0, 2, 0, step=0.05, label="Temperature", min_width=150)
+    with gr.Row():
+        tree = gr.Dropdown(TREES, value="auto", label="Draft tree", min_width=150)
+        seed = gr.Number(0, label="Seed", precision=0, minimum=0, min_width=150)
+    return Form(prompt, length, temperature, seed, tree)
+
+
+def _add_recordings(recordings: Sequence[Recorded]) -> list[gr.Button]:
+    """A chip per recorded run."""
+    if not recordings:
+        return []
+    with gr.Row(elem_classes="ev-chips ev-recordings"):
+        gr.HTML("<span>Recorded runs</span>", elem_classes="ev-flush", apply_default_css=False)
+        return [gr.Button(recorded.title, size="sm", min_width=60) for recorded in recordings]
+
+
+def _wire(demo: gr.Blocks, acts: Acts, form: Form, shown: Shown) -> None:
+    buttons = [shown.run, shown.stop]
+    demo.load(acts.open_page, None, [*shown[:4]], concurrency_limit=None, **QUIET)
+    asked = gr.on(
+        [shown.run.click, form.prompt.submit],
+        acts.begin,
+        None,
+        buttons,
+        queue=False,
+        **QUIET,
+    )
+    running = asked.then(
+        acts.answer,
+        [*form],
+        [*shown],
+        concurrency_id="device",
+        concurrency_limit=1,
+        show_progress="hidden",
+        api_name="race",
+    )
+    # First let the run end by itself, which leaves its partial trace; then drop what still waits.
+    stopped = shown.stop.click(
+        acts.stop, None, [shown.viewer, *buttons], concurrency_limit=None, **QUIET
+    )
+    stopped.then(None, cancels=[running])
+
+
+class Acts:
+    """What the page does when it is touched."""
+
+    def __init__(self, runner: Runner, recordings: Sequence[Recorded]) -> None:
+        self._runner = runner
+        self.recordings = recordings
+
+    async def open_page(self) -> AsyncIterator[tuple[Any, ...]]:
+        """Show the first recording, then tell how the model's loading goes until it is settled."""
+        model = self._runner.model
+        if self.recordings:
+            yield self._recording(self.recordings[0], _tell(model), model)
+        else:
+            yield (_model_status(model), *_untouched(3))
+        while model.phase == "loading":
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+            if self._runner.model != model:
+                model = self._runner.model
+                yield (_model_status(model), *_untouched(3))
+
+    def replay(self, number: int) -> tuple[Any, ...]:
+        recorded = self.recordings[number]
+        return self._recording(recorded, f"Recorded run: {recorded.title}.", None)
+
+    def begin(self) -> tuple[Any, ...]:
+        return _buttons(is_running=True)
+
+    def answer(
+        self,
+        prompt: str,
+        length: float,
+        temperature: float,
+        seed: float,
+        tree: str,
+        request: gr.Request,
+    ) -> Iterator[tuple[Any, ...]]:
+        """Race both lanes; each item is a viewer message and what else changes."""
+        ask = Ask(prompt or "", length, temperature, seed, tree)
+        trace = None
+        with closing(self._runner.race(ask, visitor=str(request.session_hash))) as updates:
+            for update in updates:
+                trace = update.trace
+                yield (update.message, *_untouched(5))
+        yield (gr.skip(), *_figures(trace), *_buttons(is_running=False))
+
+    def stop(self, request: gr.Request) -> tuple[Any, ...]:
+        had_run = self._runner.stop(str(request.session_hash))
+        idle = messages.status("Stopped before it began.", about="run", phase="idle")
+        return (gr.skip() if had_run else idle, *_buttons(is_running=False))
+
+    def _recording(
+        self, recorded: Recorded, text: str, model: ModelState | None
+    ) -> tuple[Any, ...]:
+        message = messages.recording(
+            recorded.title,
+            trace=recorded.trace,
+            label=f"Recorded run: {recorded.title}",
+            text=text,
+            tone=_tone(model),
+            fraction=None if model is None else model.fraction,
+        )
+        return (message, *_figures(recorded.trace))
+
+
+def _figures(trace: Trace | None) -> tuple[Any, ...]:
+    """Charts of a finished run; without one the former charts stay as they are."""
+    if trace is None:
+        return _untouched(3)
+    return (
+        gr.update(visible=True),
+        charts.tokens_over_time(trace),
+        charts.acceptance_by_depth(trace),
+    )
+
+
+def _untouched(count: int) -> tuple[Any, ...]:
+    return tuple(gr.skip() for _ in range(count))
+
+
+def _buttons(*, is_running: bool) -> tuple[Any, ...]:
+    return gr.update(interactive=not is_running), gr.update(interactive=is_running)
+
+
+def _model_status(model: ModelState) -> str:
+    return messages.status(_tell(model), about="model", tone=_tone(model), fraction=model.fraction)
+
+
+def _tell(model: ModelState) -> str:
+    if model.phase == "loading":
+        return f"{model.text}. Meanwhile this is a recorded run."
+    return model.text
+
+
+def _tone(model: ModelState | None) -> messages.Tone:
+    if model is None:
+        return "info"
+    tones: dict[str, messages.Tone] = {"loading": "busy", "ready": "done", "failed": "error"}
+    return tones[model.phase]

@@ -1,0 +1,296 @@
+"""The only bridge between page and engine: loads the model, races the lanes, says errors plainly.
+
+A run is a generator of updates for the viewer. Closing it, as a closed tab does, stops the engine.
+Nothing here is shared between visitors but the loaded, read-only weights.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from app.settings import Settings
+from app.views import messages
+from eagle_core.errors import EagleError, OptionError, PromptError
+from eagle_core.options import RunOptions
+
+if TYPE_CHECKING:
+    from eagle_core import trace as traces
+
+MAX_PROMPT_CHARACTERS = 20_000
+SECONDS_PER_MESSAGE = 1 / 30
+SECONDS_BETWEEN_LOOKS = 0.2
+STOP_PATIENCE_S = 10.0
+UNEXPECTED = "Something went wrong on the server, which has logged it; the page can still be used."
+
+log = logging.getLogger(__name__)
+
+Progress = Callable[[str, float | None], None]
+
+
+class Moment(Protocol):
+    """One event of one lane, with the texts it committed and the token pieces it shows first."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def event(self) -> traces.Event: ...
+    @property
+    def texts(self) -> tuple[str, ...]: ...
+    @property
+    def pieces(self) -> Mapping[int, str]: ...
+
+
+class Recording(Protocol):
+    """A race under way; iterated once, and whole at any time."""
+
+    @property
+    def settings(self) -> traces.Settings: ...
+    def __iter__(self) -> Iterator[Moment]: ...
+    def trace(self, *, stopped: bool = False) -> traces.Trace: ...
+
+
+class Bench(Protocol):
+    """A loaded target with its head: `eagle_core.workbench.Workbench`, or a stand-in of tests."""
+
+    @property
+    def environment(self) -> traces.Environment: ...
+    def race(self, prompt: str, options: RunOptions) -> Recording: ...
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """How far the model is; `text` is for people, `fraction` from 0 to 1 where it is known."""
+
+    phase: Literal["loading", "ready", "failed"]
+    text: str
+    fraction: float | None = None
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a visitor entered, as it came; `options` checks it."""
+
+    prompt: str
+    max_new_tokens: float | None
+    temperature: float | None
+    seed: float | None
+    tree: str
+
+    def options(self) -> RunOptions:
+        """Raises `PromptError` or `OptionError`."""
+        if not self.prompt.strip():
+            raise PromptError("the prompt is empty", hint="one of the examples")
+        if len(self.prompt) > MAX_PROMPT_CHARACTERS:
+            raise PromptError(
+                f"a prompt of {len(self.prompt):,} characters",
+                expected=f"at most {MAX_PROMPT_CHARACTERS:,}",
+                hint="a shorter one",
+            )
+        return RunOptions(
+            max_new_tokens=_whole("length", self.max_new_tokens),
+            temperature=_number("temperature", self.temperature),
+            seed=_whole("seed", self.seed),
+            tree=self.tree,
+        )
+
+
+@dataclass(frozen=True)
+class Update:
+    """A message for the viewer; `trace` comes with the last one of a run that gave one."""
+
+    message: str
+    trace: traces.Trace | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    name: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    stop_asked: threading.Event = field(default_factory=threading.Event)
+    is_over: threading.Event = field(default_factory=threading.Event)
+
+
+class Runner:
+    """Holds the bench once it is loaded, and one run per visitor."""
+
+    def __init__(self, load: Callable[[Progress], Bench]) -> None:
+        self._load = load
+        self._bench: Bench | None = None
+        self._device = threading.Lock()
+        self._starting = threading.Lock()
+        self._runs: dict[str, _Run] = {}
+        self.model = ModelState("failed", "The model has not been loaded yet.")
+
+    def start_loading(self) -> None:
+        """Load in the background; does nothing while loading, or once loaded."""
+        with self._starting:
+            if self.model.phase != "failed":
+                return
+            self.model = ModelState("loading", "Loading the model")
+        threading.Thread(target=self._load_bench, name="load-model", daemon=True).start()
+
+    def race(self, ask: Ask, *, visitor: str) -> Generator[Update, None, None]:
+        """Answer in both lanes. Ends in words, never in an exception."""
+        run = self._runs[visitor] = _Run()
+        try:
+            yield from self._answer(ask, run)
+        except EagleError as error:
+            yield Update(messages.error(run.name, sentence(error)))
+        except Exception:
+            log.exception("a run failed")
+            yield Update(messages.error(run.name, UNEXPECTED))
+        finally:
+            run.is_over.set()
+            if self._runs.get(visitor) is run:
+                del self._runs[visitor]
+
+    def stop(self, visitor: str) -> bool:
+        """Ask the visitor's run to end after its current step, and wait until it has.
+
+        False where that visitor has no run, as when it still waits for its turn.
+        """
+        run = self._runs.get(visitor)
+        if run is None:
+            return False
+        run.stop_asked.set()
+        return run.is_over.wait(STOP_PATIENCE_S)
+
+    def _load_bench(self) -> None:
+        def progress(what: str, fraction: float | None) -> None:
+            self.model = ModelState("loading", what, fraction)
+
+        try:
+            self._bench = self._load(progress)
+            where = self._bench.environment
+            self.model = ModelState("ready", f"Ready: {where.target} on {where.device}")
+        except EagleError as error:
+            log.warning("the model could not be loaded: %s", error)
+            self.model = ModelState("failed", f"{sentence(error)} Press Run to try again.")
+        except Exception:
+            log.exception("the model could not be loaded")
+            text = "The model could not be loaded; the server's log says why."
+            self.model = ModelState("failed", f"{text} Press Run to try again.")
+
+    def _answer(self, ask: Ask, run: _Run) -> Iterator[Update]:
+        options = ask.options()
+        bench = yield from self._wait_for_model(run)
+        if bench is None:
+            text = "Stopped before it began."
+            yield Update(messages.status(text, about="run", phase="idle"))
+            return
+        with self._device:
+            yield from _race(bench, ask.prompt, options, run)
+
+    def _wait_for_model(self, run: _Run) -> Generator[Update, None, Bench | None]:
+        """The bench, or None where the visitor stopped waiting; raises where it cannot be had."""
+        self.start_loading()
+        told = None
+        while self._bench is None and not run.stop_asked.is_set():
+            model = self.model
+            if model.phase == "failed":
+                raise EagleError(model.text)
+            if model != told:
+                told = model
+                yield Update(_waiting(model))
+            run.stop_asked.wait(SECONDS_BETWEEN_LOOKS)
+        return None if run.stop_asked.is_set() else self._bench
+
+
+def runner_for(settings: Settings) -> Runner:
+    """The runner of the product; torch is imported by its loading thread."""
+
+    def load(progress: Progress) -> Bench:
+        progress("Starting the engine", None)
+        from eagle_core.workbench import Workbench
+
+        return Workbench.load(
+            target=settings.target,
+            head=settings.head,
+            device=settings.device,
+            dtype=settings.dtype,
+            cache=settings.cache,
+            progress=progress,
+        )
+
+    return Runner(load)
+
+
+def sentence(error: EagleError) -> str:
+    """An error's text with a capital and a full stop."""
+    text = str(error)
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def _race(bench: Bench, prompt: str, options: RunOptions, run: _Run) -> Iterator[Update]:
+    recording = bench.race(prompt, options)
+    yield Update(
+        messages.start(
+            run.name, prompt=prompt, settings=recording.settings, environment=bench.environment
+        )
+    )
+    seq = 0
+    with closing(_generator(recording)) as moments:
+        for batch in _batches(moments, run.stop_asked):
+            seq += 1
+            yield Update(_events(run.name, seq, batch))
+    is_stopped = run.stop_asked.is_set()
+    trace = recording.trace(stopped=is_stopped)
+    text = "Stopped: what was done so far can be looked at." if is_stopped else "Done."
+    message = messages.end(run.name, seq + 1, trace=trace, stopped=is_stopped, text=text)
+    yield Update(message, trace)
+
+
+def _generator(recording: Recording) -> Generator[Moment, None, None]:
+    """As a generator, which can be closed: that drops the recording's own iterator at once."""
+    yield from recording
+
+
+def _batches(moments: Iterable[Moment], stop: threading.Event) -> Iterator[list[Moment]]:
+    """Everything since the last batch, at most thirty batches a second; the first at once."""
+    batch: list[Moment] = []
+    due = 0.0
+    for moment in moments:
+        batch.append(moment)
+        if stop.is_set():
+            break
+        if monotonic() >= due:
+            yield batch
+            batch = []
+            due = monotonic() + SECONDS_PER_MESSAGE
+    if batch:
+        yield batch
+
+
+def _events(run: str, seq: int, batch: list[Moment]) -> str:
+    pieces = {token: piece for moment in batch for token, piece in moment.pieces.items()}
+    happened = [messages.LaneEvent(m.method, m.event, m.texts) for m in batch]
+    return messages.events(run, seq, happened=happened, pieces=pieces)
+
+
+def _waiting(model: ModelState) -> str:
+    return messages.status(
+        f"{model.text}. Your run starts when it is done.",
+        about="run",
+        phase="waiting",
+        tone="busy",
+        fraction=model.fraction,
+    )
+
+
+def _whole(name: str, value: object) -> int:
+    number = _number(name, value)
+    if not number.is_integer():
+        raise OptionError(f"{name} {number:g}", expected="a whole number")
+    return int(number)
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise OptionError(f"the {name} is missing", expected="a number")
+    return float(value)

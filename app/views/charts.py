@@ -1,0 +1,86 @@
+"""Figures of a finished run, in plotly: tokens over time, acceptance by depth.
+
+A figure follows no theme: its ground is clear and its ink is set by the page's style sheet, so
+that it reads on light and on dark. Only attributes as old as plotly.js 3 are used, since the page
+draws with the copy that gradio bundles.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import plotly.graph_objects as go  # type: ignore[import-untyped]
+
+from app.views.palette import EAGLE, PLAIN
+from eagle_core.trace import Lane, Trace
+
+HEIGHT = 280
+INK = "#7d8694"
+GRID = "rgba(125,134,148,0.25)"
+
+LOOKS = {
+    "plain": {"name": "Plain decoding", "color": PLAIN, "dash": "dash", "symbol": "square"},
+    "eagle": {"name": "EAGLE", "color": EAGLE, "dash": "solid", "symbol": "circle"},
+}
+
+
+def tokens_over_time(trace: Trace) -> go.Figure:
+    """Committed tokens against decode seconds, one stair per lane; the prefill is not counted."""
+    figure = _figure("Tokens over time", x="decode time, s", y="tokens")
+    for lane in trace.lanes:
+        look = LOOKS[lane.method]
+        times, tokens = stairs(lane)
+        figure.add_scatter(
+            x=times,
+            y=tokens,
+            mode="lines",
+            name=look["name"],
+            line={"color": look["color"], "dash": look["dash"], "width": 2, "shape": "hv"},
+            hovertemplate="%{y} tokens after %{x:.2f} s<extra>" + look["name"] + "</extra>",
+        )
+    return figure
+
+
+def stairs(lane: Lane) -> tuple[list[float], list[int]]:
+    """Seconds of the decode phase after each step, and the tokens written by then."""
+    times = accumulate((step.ms / 1000 for step in lane.steps), initial=0.0)
+    tokens = accumulate((step.num_committed for step in lane.steps), initial=1)
+    return list(times), list(tokens)
+
+
+def acceptance_by_depth(trace: Trace) -> go.Figure:
+    """How often a drafted token of each depth was kept, where one was tried there."""
+    figure = _figure("Acceptance by depth of the tree", x="depth", y="share accepted")
+    counts = trace.lane("eagle").accepted_by_depth
+    figure.add_bar(
+        x=[count.depth for count in counts],
+        y=[count.rate for count in counts],
+        text=[f"{count.rate:.2f}" for count in counts],
+        textposition="outside",
+        customdata=[[count.num_accepted, count.num_reached] for count in counts],
+        hovertemplate="depth %{x}: %{customdata[0]} of %{customdata[1]} steps<extra></extra>",
+        marker={"color": EAGLE},
+        width=0.6,
+        showlegend=False,
+    )
+    figure.update_yaxes(range=[0, 1.12], tickvals=[0, 0.25, 0.5, 0.75, 1])
+    figure.update_xaxes(dtick=1, range=[0.4, max(len(counts), 1) + 0.6])
+    return figure
+
+
+def _figure(title: str, *, x: str, y: str) -> go.Figure:
+    figure = go.Figure()
+    figure.update_layout(
+        template="none",
+        height=HEIGHT,
+        title={"text": title, "x": 0, "xref": "paper", "font": {"size": 15, "color": INK}},
+        font={"family": "IBM Plex Sans, system-ui, sans-serif", "size": 12, "color": INK},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        margin={"l": 52, "r": 12, "t": 48, "b": 44},
+        legend={"orientation": "h", "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"},
+        showlegend=True,
+    )
+    figure.update_xaxes(title={"text": x}, gridcolor=GRID, zeroline=False, rangemode="tozero")
+    figure.update_yaxes(title={"text": y}, gridcolor=GRID, zeroline=False, rangemode="tozero")
+    return figure

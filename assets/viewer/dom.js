@@ -1,0 +1,37 @@
+// Small helpers to build the page. Text reaches the document as text nodes only, so that whatever
+// a model writes is shown and never run.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An HTML element; `on…` properties become listeners, children may be strings. */
+export function h(tag, properties = {}, ...children) {
+  return fill(document.createElement(tag), properties, children);
+}
+
+/** An SVG element, made like `h`. */
+export function s(tag, properties = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), properties, children);
+}
+
+function fill(element, properties, children) {
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** Set an element's text, touching the document only where it differs. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** Set or remove an attribute, touching the document only where it differs. */
+export function setAttribute(element, name, value) {
+  if (value === null || value === false) element.removeAttribute(name);
+  else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+}
+
+export const isReducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

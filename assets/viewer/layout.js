@@ -1,0 +1,57 @@
+// Where the nodes of a draft tree stand: column = depth, row = as high as the order allows. Pure.
+//
+//     root ─ the ─ cat ─ sat      A first child stands on its parent's row, so a tree whose first
+//          │     └ dog            choices are kept is a straight line. Later siblings come below,
+//          └ a ─ man              in the order tried; subtrees move up into free room, but no row
+//                                 of one depth is used twice and no two edges cross.
+
+/**
+ * `parents[i]` is the parent of node i, null for the root; parents come before their children.
+ * Returns `{rows, columns, numRows, numColumns}`, the first two indexed by node.
+ */
+export function layoutTree(parents) {
+  const children = childrenOf(parents);
+  const offsets = new Array(parents.length).fill(0);
+  const contours = new Array(parents.length);
+  for (let node = parents.length - 1; node >= 0; node--) {
+    contours[node] = stack(children[node], contours, offsets);
+    for (const child of children[node]) contours[child] = null;
+  }
+  return place(parents, offsets);
+}
+
+export function childrenOf(parents) {
+  const children = parents.map(() => []);
+  parents.forEach((parent, node) => parent !== null && children[parent].push(node));
+  return children;
+}
+
+/** Put subtrees below each other; a contour is the first and last row used, per depth. */
+function stack(nodes, contours, offsets) {
+  const below = [];
+  for (const node of nodes) {
+    const own = contours[node];
+    let offset = 0;
+    for (let depth = 0; depth < Math.min(below.length, own.length); depth++) {
+      offset = Math.max(offset, below[depth].last - own[depth].first + 1);
+    }
+    offsets[node] = offset;
+    own.forEach(({ first, last }, depth) => {
+      below[depth] = { first: below[depth]?.first ?? first + offset, last: last + offset };
+    });
+  }
+  below.unshift({ first: 0, last: 0 });
+  return below;
+}
+
+function place(parents, offsets) {
+  const rows = [];
+  const columns = [];
+  parents.forEach((parent, node) => {
+    rows.push(parent === null ? 0 : rows[parent] + offsets[node]);
+    columns.push(parent === null ? 0 : columns[parent] + 1);
+  });
+  return { rows, columns, numRows: highest(rows) + 1, numColumns: highest(columns) + 1 };
+}
+
+const highest = (numbers) => numbers.reduce((most, number) => Math.max(most, number), 0);

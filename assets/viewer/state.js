@@ -1,0 +1,228 @@
+// What the viewer knows: one trace that grows message by message, and the place looked at. Pure.
+
+export const VERSION = 1;
+export const METHODS = ["plain", "eagle"];
+
+export function initialState() {
+  return {
+    phase: "empty", // empty | waiting | running | finished | stopped
+    run: null,
+    seq: -1,
+    hasGap: false, // a message was lost; the end message heals it
+    status: { text: "", kind: "info", fraction: null },
+    label: null, // of a recorded run
+    prompt: "",
+    settings: null,
+    environment: null,
+    created: null,
+    pieces: {},
+    lanes: { plain: emptyLane("plain"), eagle: emptyLane("eagle") },
+    isMoved: false, // by the visitor, since the last drawing
+    view: { lane: "eagle", step: 0, node: null, isFollowing: true, isPlaying: false },
+  };
+}
+
+/** One method's answer. Step numbers count decode steps from 0; the prefill is no step. */
+export function emptyLane(method) {
+  return { method, prefill: null, steps: [], tokens: [], decodeMs: 0, stop: null };
+}
+
+/** Take in one message of the server (see app/views/messages.py). Changes and returns `state`. */
+export function apply(state, message) {
+  if (message.v !== VERSION) return say(state, "This page is out of date: reload it.", "error");
+  if (message.kind === "start") return start(state, message);
+  if (message.kind === "status") return status(state, message);
+  if (message.kind === "trace") return showTrace(state, message);
+  if (message.kind === "error") return fail(state, message);
+  if (message.run !== state.run) return message.kind === "end" ? end(state, message) : state;
+  if (message.kind === "events") return takeEvents(state, message);
+  if (message.kind === "end") return end(state, message);
+  return state;
+}
+
+function say(state, text, kind, fraction = null) {
+  state.status = { text, kind, fraction };
+  return state;
+}
+
+function status(state, message) {
+  if (message.phase === "waiting" && state.phase !== "running") state.phase = "waiting";
+  if (message.phase === "idle" && state.phase === "waiting") state.phase = restingPhase(state);
+  // What the model does is news only while no run is being told.
+  if (message.about === "model" && (state.phase === "running" || state.phase === "waiting")) return state;
+  return say(state, message.text, message.tone ?? "info", message.fraction ?? null);
+}
+
+function start(state, message) {
+  clear(state, message);
+  Object.assign(state, { phase: "running", run: message.run, seq: message.seq, label: null });
+  state.view = { ...initialState().view };
+  return say(state, "Running", "busy");
+}
+
+function clear(state, facts) {
+  state.prompt = facts.prompt;
+  state.settings = facts.settings;
+  state.environment = facts.environment;
+  state.created = facts.created ?? null;
+  state.hasGap = false;
+  state.pieces = {};
+  for (const method of METHODS) state.lanes[method] = emptyLane(method);
+}
+
+function takeEvents(state, message) {
+  if (message.seq !== state.seq + 1) state.hasGap = true;
+  state.seq = message.seq;
+  if (state.hasGap) return state;
+  Object.assign(state.pieces, message.pieces);
+  for (const event of message.events) append(state.lanes[event.lane], event);
+  if (state.view.isFollowing) goTo(state, lastStep(state));
+  return state;
+}
+
+function end(state, message) {
+  const { view } = state;
+  const isSameRun = message.run === state.run;
+  fillFrom(state, message.trace);
+  state.run = message.run;
+  state.phase = message.stopped ? "stopped" : "finished";
+  if (isSameRun && !view.isFollowing) state.view = { ...view, step: clampStep(state, view.step) };
+  else goTo(state, lastStep(state));
+  return say(state, message.text, message.stopped ? "info" : "done");
+}
+
+function fail(state, message) {
+  state.phase = restingPhase(state);
+  return say(state, message.text, "error");
+}
+
+const restingPhase = (state) => {
+  const hasSteps = METHODS.some((method) => state.lanes[method].prefill);
+  if (!hasSteps) return "empty";
+  return state.phase === "running" ? "stopped" : "finished";
+};
+
+function showTrace(state, message) {
+  if (state.phase === "running" || state.phase === "waiting") return state;
+  fillFrom(state, message.trace);
+  Object.assign(state, { phase: "finished", run: message.run, seq: -1, label: message.label });
+  state.view = { ...initialState().view, isFollowing: false, step: tellingStep(state.lanes.eagle) };
+  return say(state, message.text, message.tone ?? "info", message.fraction ?? null);
+}
+
+function fillFrom(state, trace) {
+  clear(state, trace);
+  state.pieces = trace.pieces;
+  for (const { method, events } of trace.lanes) {
+    if (!METHODS.includes(method)) continue;
+    for (const event of events) append(state.lanes[method], event);
+  }
+}
+
+/** Add one event to a lane, with what follows from its place: clock, first token, origins. */
+export function append(lane, event) {
+  lane.stop = event.stop;
+  if ("prefill_ms" in event) {
+    lane.prefill = event;
+    lane.tokens.push({ id: event.token, text: event.text[0], origin: "prefill", step: null });
+    return;
+  }
+  const ms = event.draft_ms + event.verify_ms + event.commit_ms;
+  const number = lane.steps.length;
+  lane.steps.push({ ...event, number, ms, startMs: lane.decodeMs, firstToken: lane.tokens.length });
+  lane.decodeMs += ms;
+  committed(event).forEach((id, place) => {
+    const isDraft = place < event.path.length - 1;
+    const origin = isDraft ? "accepted" : lane.method === "plain" ? "plain" : "bonus";
+    lane.tokens.push({ id, text: event.text[place] ?? "", origin, step: number });
+  });
+}
+
+/** Token ids a step added to the text: accepted, then the bonus token. */
+export function committed(step) {
+  const accepted = step.path.slice(1).map((node) => step.tokens[node]);
+  return step.bonus === null ? accepted : [...accepted, step.bonus];
+}
+
+/** The figures of a lane; the decode phase only, as everywhere in this project. */
+export function figures(lane) {
+  const numDecoded = Math.max(lane.tokens.length - 1, 0);
+  const numPasses = lane.steps.length;
+  return {
+    numTokens: lane.tokens.length,
+    numPasses,
+    tau: numPasses ? numDecoded / numPasses : 0,
+    tokensPerS: lane.decodeMs ? (1000 * numDecoded) / lane.decodeMs : 0,
+    decodeMs: lane.decodeMs,
+    prefillMs: lane.prefill ? lane.prefill.prefill_ms : null,
+  };
+}
+
+export function speedup(state) {
+  const plain = figures(state.lanes.plain).tokensPerS;
+  return plain ? figures(state.lanes.eagle).tokensPerS / plain : 0;
+}
+
+/**
+ * Compare both texts token by token: `{position, isSame}`. `position` counts the equal tokens;
+ * isSame is null while neither a difference nor the end of both lanes has been seen.
+ */
+export function comparison(state) {
+  const [one, other] = METHODS.map((method) => state.lanes[method].tokens);
+  const shared = Math.min(one.length, other.length);
+  let position = 0;
+  while (position < shared && one[position].id === other[position].id) position++;
+  if (position < shared) return { position, isSame: false };
+  const isOver = METHODS.every((method) => hasEnded(state.lanes[method]));
+  return { position, isSame: isOver ? one.length === other.length : null };
+}
+
+const hasEnded = (lane) => lane.stop !== null && lane.stop !== "stopped";
+
+// The place looked at -------------------------------------------------------------------------
+
+export const laneInView = (state) => state.lanes[state.view.lane];
+
+export const stepInView = (state) => laneInView(state).steps[state.view.step] ?? null;
+
+export const lastStep = (state) => Math.max(laneInView(state).steps.length - 1, 0);
+
+const clampStep = (state, step) => Math.min(Math.max(step, 0), lastStep(state));
+
+/** Look at a step of the lane in view; the selected node belongs to its step and is dropped. */
+export function goTo(state, step) {
+  const place = clampStep(state, step);
+  if (place !== state.view.step) state.view.node = null;
+  state.view.step = place;
+}
+
+/** A visitor's move: as `goTo`, and the newest step is followed only from the last one on. */
+export function moveTo(state, step) {
+  goTo(state, step);
+  state.view.isFollowing = state.phase === "running" && state.view.step === lastStep(state);
+}
+
+export function lookAt(state, method, step) {
+  if (method !== state.view.lane) state.view.node = null;
+  state.view.lane = method;
+  moveTo(state, step);
+}
+
+/** The first step that shows most: many drafts kept, and some refused. */
+export function tellingStep(lane) {
+  const worth = (step) => step.path.length + (step.verdicts.includes("x") ? 1 : 0);
+  let best = 0;
+  lane.steps.forEach((step, number) => {
+    if (worth(step) > worth(lane.steps[best])) best = number;
+  });
+  return best;
+}
+
+/** The node the inspector explains when none was picked: the deepest kept, else the first tried. */
+export function nodeInView(state) {
+  const step = stepInView(state);
+  if (!step) return null;
+  if (state.view.node !== null) return state.view.node;
+  if (step.path.length > 1) return step.path.at(-1);
+  return step.tokens.length > 1 ? 1 : "bonus";
+}

@@ -1,0 +1,74 @@
+// How tokens and numbers are written. Pure.
+
+const GLYPHS = { " ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥", "\u00a0": "⍽", "\u200b": "∅" };
+// Characters that would reorder or hide their neighbours are named instead of shown.
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u200c-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
+const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]|[\u{1f300}-\u{1faff}]/u;
+
+/** A token as runs of plain text and of glyphs that stand for what cannot be seen. */
+export function visibleRuns(text) {
+  const runs = [];
+  for (const character of text) {
+    const glyph = glyphOf(character);
+    const last = runs.at(-1);
+    if (last && last.isGlyph === (glyph !== null)) last.text += glyph ?? character;
+    else runs.push({ text: glyph ?? character, isGlyph: glyph !== null });
+  }
+  return runs;
+}
+
+/** A token with its spaces, newlines and control characters made visible. */
+export const visible = (text) => visibleRuns(text).map((run) => run.text).join("");
+
+function glyphOf(character) {
+  if (character in GLYPHS) return GLYPHS[character];
+  if (!UNSEEN.test(character)) return null;
+  return `\\u${character.codePointAt(0).toString(16).padStart(4, "0")}`;
+}
+
+/** At most `columns` fixed-width columns of `text`; what is cut off becomes an ellipsis. */
+export function clip(text, columns) {
+  const characters = [...text];
+  const width = (character) => (WIDE.test(character) ? 2 : 1);
+  if (characters.reduce((sum, one) => sum + width(one), 0) <= columns) return text;
+  let room = columns - 1;
+  let kept = "";
+  for (const character of characters) {
+    room -= width(character);
+    if (room < 0) break;
+    kept += character;
+  }
+  return `${kept}…`;
+}
+
+/** The shown text of a token id: its piece, or its number where the piece is empty or unknown. */
+export function pieceOf(pieces, token) {
+  const piece = pieces[token];
+  return piece === undefined || piece === "" ? `#${token}` : visible(piece);
+}
+
+/** A probability with two digits; never a rounded 0 or 1 that is not one. */
+export function probability(value) {
+  if (value === null || value === undefined) return "–";
+  if (value > 0 && value < 0.005) return "<.01";
+  if (value < 1 && value >= 0.995) return ">.99";
+  return value.toFixed(2);
+}
+
+export const milliseconds = (ms) => `${ms < 9.95 ? ms.toFixed(1) : Math.round(ms)} ms`;
+
+export const seconds = (ms) => `${(ms / 1000).toFixed(2)} s`;
+
+export const rate = (perSecond) => (perSecond ? perSecond.toFixed(1) : "–");
+
+export const ratio = (value) => (value ? value.toFixed(2) : "–");
+
+export const ordinal = (n) => {
+  const tail = n % 100 > 10 && n % 100 < 14 ? "th" : ["th", "st", "nd", "rd"][n % 10] ?? "th";
+  return `${n}${tail}`;
+};
+
+/** `tree:25` in words. */
+export const treeName = (tree) => tree.replace(/^(chain|tree):/, "$1 of ");
+
+export const count = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;

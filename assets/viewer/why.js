@@ -1,0 +1,59 @@
+// Why a node met its fate, in one sentence with its numbers. Pure.
+
+import { probability } from "./text.js";
+
+export const VERDICTS = {
+  o: { name: "root", mark: "" },
+  a: { name: "accepted", mark: "✓" },
+  x: { name: "refused", mark: "✕" },
+  "-": { name: "not reached", mark: "" },
+};
+
+/** One sentence about node `node` of `step`. */
+export function reason(step, node) {
+  if (node === 0) return "The root: the last token already in the text. Everything here is guessed after it.";
+  if (step.verdicts[node] === "-") return whyNotReached(step, node);
+  if (step.draw[node] !== null) return whyByDraw(step, node);
+  if (step.verdicts[node] === "a") return "It is the token the target itself holds most probable here, so it is kept.";
+  return "The target holds another token most probable here, so this one is refused.";
+}
+
+function whyByDraw(step, node) {
+  const draw = step.draw[node].toFixed(3);
+  const chance = step.accept[node].toFixed(3);
+  return step.verdicts[node] === "a"
+    ? `The draw ${draw} is below the acceptance probability ${chance}, so it is kept.`
+    : `The draw ${draw} is not below the acceptance probability ${chance}, so it is refused.`;
+}
+
+function whyNotReached(step, node) {
+  const parent = step.parents[node];
+  if (!step.path.includes(parent)) return "Never tried: its parent was not kept.";
+  const hasKeptSibling = step.path.some((kept) => kept < node && step.parents[kept] === parent);
+  if (hasKeptSibling) return "Never tried: a sibling before it was kept.";
+  return "Never tried: the answer ended before it.";
+}
+
+export function bonusReason(step) {
+  const end = step.path.at(-1);
+  const hasRefused = step.parents.some((parent, node) => parent === end && step.verdicts[node] === "x");
+  if (step.tokens.length === 1) return "The target's own token: one pass, one token.";
+  if (!hasRefused) return "The target's own token after the kept path, free with the same pass. It is the root of the next step.";
+  return "Every child tried here was refused, so the target puts in its own token. It is the root of the next step.";
+}
+
+/** What a step did, as one line. */
+export function summary(step) {
+  const numDrafts = step.tokens.length - 1;
+  const numAccepted = step.path.length - 1;
+  if (!numDrafts) return "1 target pass, 1 token";
+  const bonus = step.bonus === null ? "" : " + bonus token";
+  return `${numAccepted} accepted${bonus} · ${numDrafts} drafted · 1 target pass`;
+}
+
+/** A node in words, for a screen reader. */
+export function spoken(step, node, name) {
+  const verdict = VERDICTS[step.verdicts[node]].name;
+  if (node === 0) return `root, token ${name}`;
+  return `token ${name}, ${verdict}, draft probability ${probability(step.draft[node])}, acceptance probability ${probability(step.accept[node])}`;
+}

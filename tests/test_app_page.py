@@ -1,0 +1,174 @@
+"""The page's handlers, called as plain generators, and how it is launched."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gradio as gr
+import pytest
+from fake_bench import FakeBench
+
+from app import build_demo, launch_kwargs
+from app.pages.race import EXAMPLES, MAX_LENGTH, TREES, Acts
+from app.replay import Recorded, load_recordings
+from app.runner import Runner
+from app.settings import Settings
+from eagle_core.options import RunOptions
+from eagle_core.plans import plan_named
+from eagle_core.trace_json import dump_trace
+
+ROOT = Path(__file__).parent.parent
+VISITOR: Any = SimpleNamespace(session_hash="me")
+
+
+def recorded(title: str = "Story") -> Recorded:
+    recording = FakeBench().race("Hello", RunOptions(max_new_tokens=24))
+    list(recording)
+    return Recorded(title, recording.trace())
+
+
+def acts(*recordings: Recorded) -> Acts:
+    runner = Runner(lambda _: FakeBench())
+    runner.start_loading()
+    while runner.model.phase == "loading":
+        pass
+    return Acts(runner, recordings)
+
+
+def answer(page: Acts, prompt: str = "Hello") -> list[tuple[Any, ...]]:
+    return list(page.answer(prompt, 32, 0.0, 0, "auto", VISITOR))
+
+
+def is_untouched(value: Any) -> bool:
+    return value == gr.skip()
+
+
+def test_an_answer_streams_to_the_viewer_and_ends_with_charts_and_free_buttons() -> None:
+    *streamed, last = answer(acts())
+    assert json.loads(streamed[0][0])["kind"] == "start"
+    assert json.loads(streamed[-1][0])["kind"] == "end"
+    assert all(is_untouched(value) for shown in streamed for value in shown[1:])
+    viewer, row, over_time, by_depth, run, stop = last
+    assert is_untouched(viewer)
+    assert row["visible"] is True
+    assert len(over_time.data) == 2
+    assert len(by_depth.data) == 1
+    assert (run["interactive"], stop["interactive"]) == (True, False)
+
+
+def test_an_error_frees_the_buttons_and_keeps_the_charts() -> None:
+    error, last = answer(acts(), prompt="")
+    assert json.loads(error[0])["kind"] == "error"
+    assert all(is_untouched(value) for value in last[:4])
+    assert last[4]["interactive"] is True
+
+
+def first_seen(page: Acts) -> list[tuple[Any, ...]]:
+    async def collect() -> list[tuple[Any, ...]]:
+        return [shown async for shown in page.open_page()]
+
+    return asyncio.run(collect())
+
+
+def test_a_page_opens_on_a_recorded_run_with_its_charts() -> None:
+    (shown,) = first_seen(acts(recorded()))
+    message = json.loads(shown[0])
+    assert (message["kind"], message["label"]) == ("trace", "Recorded run: Story")
+    assert message["text"].startswith("Ready: fake-target")
+    assert len(shown[2].data) == 2
+
+
+def test_a_page_without_recordings_opens_on_the_models_state() -> None:
+    (shown,) = first_seen(acts())
+    assert json.loads(shown[0])["kind"] == "status"
+    assert all(is_untouched(value) for value in shown[1:])
+
+
+def test_a_recorded_run_can_be_opened() -> None:
+    shown = acts(recorded(), recorded("Other")).replay(1)
+    assert json.loads(shown[0])["label"] == "Recorded run: Other"
+
+
+def test_stop_frees_the_buttons_even_when_nothing_runs() -> None:
+    message, run, stop = acts().stop(VISITOR)
+    assert json.loads(message)["phase"] == "idle"
+    assert (run["interactive"], stop["interactive"]) == (True, False)
+
+
+def test_damaged_recordings_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "01-a-good-one.json").write_text(dump_trace(recorded().trace), "utf-8")
+    (tmp_path / "02-broken.json").write_text('{"version": 1', "utf-8")
+    (tmp_path / "03-binary.json").write_bytes(b"\xff\xfe\x00")
+    assert [found.title for found in load_recordings(tmp_path)] == ["A good one"]
+    assert "02-broken.json" in caplog.text
+
+
+def test_shipped_recordings_can_be_read(caplog: pytest.LogCaptureFixture) -> None:
+    load_recordings()
+    assert not caplog.text
+
+
+def test_examples_are_short_and_named() -> None:
+    examples = json.loads(EXAMPLES.read_text("utf-8"))
+    assert 3 <= len(examples) <= 8
+    for example in examples:
+        assert 0 < len(example["label"]) <= 12
+        assert 0 < len(example["prompt"]) <= 200
+
+
+def test_every_tree_on_the_page_exists() -> None:
+    for _, tree in TREES:
+        if tree != "auto":
+            plan_named(tree, siblings="one_hot")
+    RunOptions(max_new_tokens=MAX_LENGTH)
+
+
+def test_the_page_is_served_quietly_and_to_this_machine() -> None:
+    wanted = {
+        "server_name": "127.0.0.1",
+        "share": False,
+        "show_error": False,
+        "strict_cors": True,
+        "ssr_mode": False,
+        "run_history": False,
+        "enable_monitoring": False,
+        "allowed_paths": [],
+    }
+    assert wanted.items() <= launch_kwargs(Settings()).items()
+
+
+def test_a_page_can_be_built_and_its_viewer_is_no_input() -> None:
+    async def build() -> gr.Blocks:  # in a running loop, or gradio leaves one open behind
+        return build_demo(runner=Runner(lambda _: FakeBench()), recordings=[recorded()])
+
+    demo = asyncio.run(build())
+    viewer = next(b for b in demo.blocks.values() if getattr(b, "elem_id", None) == "viewer")
+    assert all(viewer not in fn.inputs for fn in demo.fns.values())
+    public = [fn.api_name for fn in demo.fns.values() if fn.api_visibility == "public"]
+    assert public == ["race"]
+
+
+def test_views_need_neither_torch_nor_gradio() -> None:
+    code = (
+        "import sys, app.views.messages, app.views.charts, app.replay, app.settings\n"
+        "assert not {'torch', 'gradio', 'transformers'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_help_names_every_flag() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from app.settings import *; read_settings(['--help'], {})"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    for flag in ("target", "head", "device", "dtype", "cache", "host", "port"):
+        assert f"--{flag}" in done.stdout

@@ -1,0 +1,130 @@
+"""Views are functions from trace to picture: their values are compared."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from fake_bench import FakeBench
+
+from app.views import charts, messages
+from app.views.palette import PALETTE, css_variables
+from eagle_core.options import RunOptions
+from eagle_core.trace import Trace
+from eagle_core.trace_json import trace_from_json
+
+
+@pytest.fixture
+def trace() -> Trace:
+    recording = FakeBench().race("Hello", RunOptions(max_new_tokens=40, tree="tree:12", seed=5))
+    assert len(list(recording)) > 40
+    return recording.trace()
+
+
+def test_the_end_message_carries_the_whole_trace(trace: Trace) -> None:
+    message = json.loads(messages.end("r", 7, trace=trace, stopped=True, text="Stopped."))
+    assert (message["v"], message["kind"], message["run"], message["seq"]) == (1, "end", "r", 7)
+    assert message["stopped"] is True
+    reread = trace_from_json(message["trace"])
+    assert [lane.tokens for lane in reread.lanes] == [lane.tokens for lane in trace.lanes]
+
+
+def test_events_name_their_lane_and_bring_new_pieces(trace: Trace) -> None:
+    lane = trace.lane("eagle")
+    happened = [
+        messages.LaneEvent("eagle", event, texts)
+        for event, texts in zip(lane.events[:2], lane.texts[:2], strict=True)
+    ]
+    text = messages.events("r", 1, happened=happened, pieces={3: " a", 4: "\n"})
+    message = json.loads(text)
+    assert [event["lane"] for event in message["events"]] == ["eagle", "eagle"]
+    assert message["events"][0]["prefill_ms"] == lane.events[0].ms
+    assert message["events"][1]["path"] == list(lane.steps[0].path)
+    assert message["pieces"] == {"3": " a", "4": "\n"}
+
+
+def test_no_message_contains_markup() -> None:
+    hostile = "</script><img src=x onerror=alert(1)>${alert(2)}{{alert(3)}}"
+    for text in (
+        messages.error("r", hostile),
+        messages.status(hostile, about="run"),
+        messages.events("r", 1, happened=[], pieces={1: hostile}),
+    ):
+        assert "<" not in text
+    assert json.loads(messages.error("r", hostile))["text"] == hostile
+
+
+def test_a_step_of_sixty_nodes_stays_below_three_kilobytes() -> None:
+    recording = FakeBench().race("Hello", RunOptions(temperature=1.0, tree="tree:25"))
+    steps = [moment for moment in recording if moment.method == "eagle"][1:]
+    sizes = [
+        len(
+            messages.events(
+                "r",
+                1,
+                happened=[messages.LaneEvent(m.method, m.event, m.texts)],
+                pieces={},
+            )
+        )
+        for m in steps
+    ]
+    assert max(sizes) * 60 / 26 < 3 * 1024
+
+
+def test_tokens_over_time_end_at_the_lanes_figures(trace: Trace) -> None:
+    for lane, line in zip(trace.lanes, charts.tokens_over_time(trace).data, strict=True):
+        assert line.y[-1] == len(lane.tokens)
+        assert line.x[-1] == pytest.approx(lane.decode_ms / 1000)
+        assert (line.x[0], line.y[0]) == (0.0, 1)
+
+
+def test_acceptance_by_depth_shows_the_traces_counts(trace: Trace) -> None:
+    (bars,) = charts.acceptance_by_depth(trace).data
+    counts = trace.lane("eagle").accepted_by_depth
+    assert list(bars.x) == [count.depth for count in counts]
+    assert list(bars.y) == [count.rate for count in counts]
+    assert bars.customdata[0][1] == len(trace.lane("eagle").steps)
+
+
+def test_figures_have_a_height_and_no_ground(trace: Trace) -> None:
+    for figure in (charts.tokens_over_time(trace), charts.acceptance_by_depth(trace)):
+        assert figure.layout.height == charts.HEIGHT
+        assert figure.layout.paper_bgcolor == "rgba(0,0,0,0)"
+        assert len(figure.to_json()) < 20_000
+
+
+def test_a_trace_without_steps_still_makes_figures() -> None:
+    recording = FakeBench().race("Hello", RunOptions())
+    empty = recording.trace(stopped=True)
+    assert charts.tokens_over_time(empty).data[0].y == (1,)
+    assert list(charts.acceptance_by_depth(empty).data[0].x) == []
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("name", ["eagle", "plain", "bonus", "wrong"])
+def test_inks_read_on_both_grounds(name: str) -> None:
+    assert contrast(PALETTE[name].light, "#ffffff") >= 4.5
+    assert contrast(PALETTE[name].dark, "#1e293b") >= 4.5
+
+
+@pytest.mark.parametrize("name", ["eagle", "bonus"])
+def test_inks_read_on_their_own_tint(name: str) -> None:
+    soft = PALETTE[f"{name}-soft"]
+    assert contrast(PALETTE[name].light, soft.light) >= 4.5
+    assert contrast(PALETTE[name].dark, soft.dark) >= 4.5
+
+
+def test_every_colour_has_a_dark_twin() -> None:
+    assert css_variables().count("--ev-") == 2 * len(PALETTE)
