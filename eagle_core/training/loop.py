@@ -8,11 +8,8 @@ the same weights, bit for bit, as one that was not. Knows no particular target a
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -28,6 +25,7 @@ from eagle_core.training.checkpoint import RunFolder
 from eagle_core.training.corpus import Corpus
 from eagle_core.training.evaluate import Validator
 from eagle_core.training.features import FeatureStore
+from eagle_core.training.interrupts import interrupts
 from eagle_core.training.objectives import Loss, loss_of, with_noise
 from eagle_core.training.settings import Intervals, TrainingSettings, rate_at
 from eagle_core.training.unroll import unroll
@@ -97,7 +95,7 @@ class Trainer:
         """
         self._resume()
         bar = tqdm(total=self.settings.num_steps, initial=self.progress.step, desc="training")
-        with bar, _interrupts() as interrupted:
+        with bar, interrupts() as interrupted:
             for conversations in self._batches():
                 if self.share_done() >= 1.0:
                     break
@@ -257,23 +255,3 @@ def _refuse_other_run(saved: dict[str, Any], wanted: dict[str, Any]) -> None:
             expected=", ".join(f"{name} {saved.get(name)}" for name in changed),
             hint="another --run folder",
         )
-
-
-@contextlib.contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Note a first Ctrl-C instead of breaking off in mid-step; a second one breaks off."""
-    noted = False
-
-    def note(*_: object) -> None:
-        nonlocal noted
-        noted = True
-        signal.signal(signal.SIGINT, earlier)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    earlier = signal.signal(signal.SIGINT, note)
-    try:
-        yield lambda: noted
-    finally:
-        signal.signal(signal.SIGINT, earlier)

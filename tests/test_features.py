@@ -1,0 +1,95 @@
+"""Feature stores: resumed, reused, refused; files on a full disk."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from training_toys import (
+    LENGTHS,
+    ToyTarget,
+    corpus_of,
+)
+
+from eagle_core.errors import CorpusError
+from eagle_core.training.corpus import Corpus
+from eagle_core.training.features import INDEX, ROWS, FeatureStore, compute_features
+from eagle_core.training.files import write_atomically
+
+
+@pytest.fixture
+def target() -> ToyTarget:
+    return ToyTarget()
+
+
+@pytest.fixture
+def corpus() -> Corpus:
+    return corpus_of(LENGTHS)
+
+
+@pytest.fixture
+def store(corpus: Corpus, target: ToyTarget, tmp_path: Path) -> FeatureStore:
+    return compute_features(corpus, target, tmp_path / "features")
+
+
+def test_features_resumed_after_a_kill_equal_those_of_one_run(
+    corpus: Corpus, target: ToyTarget, tmp_path: Path
+) -> None:
+    compute_features(corpus, target, tmp_path / "whole")
+    compute_features(corpus, target, tmp_path / "parts", max_tokens=13, flush_tokens=4)
+    with (tmp_path / "parts" / ROWS).open("ab") as rows:
+        rows.write(b"half a stretch that the index does not know of")
+    compute_features(corpus, target, tmp_path / "parts", flush_tokens=4)
+    for name in (ROWS, INDEX):
+        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_finished_features_are_not_computed_again(
+    corpus: Corpus, target: ToyTarget, tmp_path: Path
+) -> None:
+    compute_features(corpus, target, tmp_path)
+    num_prefills = target.num_prefills
+    compute_features(corpus, target, tmp_path)
+    assert target.num_prefills == num_prefills == len(LENGTHS)
+
+
+def test_features_are_the_targets_own_conversation_by_conversation(
+    corpus: Corpus, target: ToyTarget, store: FeatureStore
+) -> None:
+    tokens = torch.from_numpy(corpus.tokens[corpus.rows(2)].astype(np.int64))
+    torch.testing.assert_close(
+        store.rows(corpus.rows(2)), target.features(tokens), atol=1e-3, rtol=1e-3
+    )
+
+
+def test_features_of_another_corpus_or_target_are_refused(
+    corpus: Corpus, target: ToyTarget, store: FeatureStore, tmp_path: Path
+) -> None:
+    folder = tmp_path / "features"
+    with pytest.raises(CorpusError, match="corpus toy 0; expected toy 1"):
+        FeatureStore(folder, corpus=corpus_of(LENGTHS, seed=1), spec=target.spec)
+    other = dataclasses.replace(target.spec, name="other")
+    with pytest.raises(CorpusError, match="target toy; expected other"):
+        FeatureStore(folder, corpus=corpus, spec=other)
+    (folder / ROWS).write_bytes(b"short")
+    with pytest.raises(CorpusError, match="shorter than its index says"):
+        FeatureStore(folder, corpus=corpus, spec=target.spec)
+
+
+def test_a_full_disk_is_said_in_one_sentence_and_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("sound")
+
+    def fill(staged: Path) -> None:
+        staged.write_text("half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(CorpusError, match="the disk is full"):
+        write_atomically(path, fill)
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+    assert path.read_text() == "sound"
