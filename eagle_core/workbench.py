@@ -77,9 +77,11 @@ class Workbench:
         dtype: str | None = None,
         cache: Path | None = None,
         progress: Progress | None = None,
+        finds_tree: bool = True,
     ) -> Workbench:
         """Fetch, load and check target and head; find this machine's fastest tree.
 
+        Where `finds_tree` is False the tree `auto` is EAGLE's own, of 25 drafts.
         Raises an `EagleError` of one sentence for whatever the caller can mend.
         """
         report = progress or no_progress
@@ -99,6 +101,8 @@ class Workbench:
         )
         report("warming up", None)
         bench.measure(LARGEST_TREE, MEASURING_PROMPTS[0], num_tokens=WARM_UP_TOKENS)
+        if not finds_tree:
+            return bench
         return replace(bench, auto_tree=bench.find_fastest_tree(cache_root(cache), report))
 
     def race(self, prompt: str, options: RunOptions) -> Recording:
