@@ -8,15 +8,16 @@ Knows flags and printing; all else is the workbench's.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eagle_core.errors import EagleError, OptionError
 from eagle_core.options import RULES, RunOptions
+from eagle_core.plans import AUTO
 from eagle_core.progress import progress_on_stderr
 from eagle_core.summary import summary_table
 from eagle_core.trace_json import dump_trace
@@ -128,28 +129,30 @@ def load_workbench(options: argparse.Namespace) -> Workbench:
             dtype=options.dtype,
             cache=options.cache,
             progress=progress,
+            finds_tree=AUTO in options.tree.split(","),
         )
 
 
 def print_while_racing(recording: Recording) -> None:
     """EAGLE's text as it comes; the plain lane runs beside it and only its clock is shown."""
-    for moment in recording:
-        if moment.method == "eagle":
-            print("".join(moment.texts), end="", flush=True)
-    print("\n")
+    try:
+        for moment in recording:
+            if moment.method == "eagle":
+                print("".join(moment.texts), end="", flush=True)
+    finally:
+        print("\n")
 
 
 def save_trace(trace: Trace, path: Path) -> None:
     """Write the whole file or none of it."""
+    part = path.parent / f"{path.name}.part"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, suffix=".part", delete=False
-        ) as file:
-            part = Path(file.name)
-            file.write(dump_trace(trace))
+        part.write_text(dump_trace(trace), encoding="utf-8")
         part.replace(path)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
         raise OptionError(
             f"cannot write the trace to {path} ({error.strerror})", hint="another --trace FILE"
         ) from error

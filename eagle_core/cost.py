@@ -75,7 +75,8 @@ def _read(store: Path) -> dict[str, dict[str, object]]:
         known = json.loads(store.read_text())
     except (OSError, ValueError):
         return {}  # not measured yet, or damaged: measuring again mends it
-    return known if isinstance(known, dict) else {}
+    entries = known.items() if isinstance(known, dict) else ()
+    return {key: entry for key, entry in entries if isinstance(entry, dict)}
 
 
 def _write(store: Path, known: Mapping[str, object]) -> None:

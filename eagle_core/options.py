@@ -24,7 +24,7 @@ class RunOptions:
     top_p: float = 1.0
     top_k: int = 0  # 0 keeps all tokens
     seed: int = 0
-    tree: str = "auto"  # or chain:N, tree:N, see `eagle_core.trees.plan_named`
+    tree: str = "auto"  # or chain:N, tree:N, see `eagle_core.plans.plan_named`
     rule: str = "auto"
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ smaller static tree is made of its best nodes.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from math import prod
 
@@ -42,14 +43,14 @@ TREE_SIZES = (8, 12, 25)
 
 def plan_named(name: str, *, siblings: SiblingKind) -> TreePlan:
     """`chain:5` is five drafts in a row; `tree:12` the 12 best nodes of EAGLE's static tree."""
-    kind, _, size = name.partition(":")
-    largest = {"chain": MAX_CHAIN, "tree": len(_static_nodes())}.get(kind)
-    if largest is None or not (size.isascii() and size.isdigit() and 1 <= int(size) <= largest):
+    named = re.fullmatch("(chain|tree):([0-9]{1,2})", name)
+    kind, size = (named[1], int(named[2])) if named else ("", 0)
+    if not 1 <= size <= {"chain": MAX_CHAIN, "tree": TREE_SIZES[-1]}.get(kind, 0):
         raise OptionError(
             f"tree {name!r:.40}",
             expected=f"auto, chain:1 to chain:{MAX_CHAIN}, or tree:1 to tree:{TREE_SIZES[-1]}",
         )
-    return chain(int(size), siblings) if kind == "chain" else static_tree(int(size), siblings)
+    return chain(size, siblings) if kind == "chain" else static_tree(size, siblings)
 
 
 def chain(length: int, siblings: SiblingKind = "one_hot") -> TreePlan:

@@ -5,6 +5,7 @@ Knows tokenizers and chat templates. Knows nothing of models or decoding.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 HALF_CHARACTER = "\ufffd"
 MAX_PROMPT_CHARACTERS = 50_000
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # what bytes that are no UTF-8 arrive as
 LONGEST_CHARACTER = 4  # bytes, so also tokens, that one character may be spread over
 
 Decode = Callable[[Sequence[int]], str]
@@ -34,6 +36,8 @@ class ChatText:
         """
         if not prompt.strip():
             raise PromptError("an empty prompt", hint="typing a question first")
+        if LONE_SURROGATE.search(prompt):
+            raise PromptError("a prompt with broken characters", hint="typing it again")
         if len(prompt) > MAX_PROMPT_CHARACTERS:
             raise PromptError(
                 f"a prompt of {len(prompt):,} characters",

@@ -275,8 +275,9 @@ def first_difference(one: Lane, other: Lane) -> int | None:
 
 
 def _tries(step: Step, depth: int) -> bool:
-    """Whether the walk, once `depth - 1` nodes deep, had a child to try."""
-    return bool(step.children[step.path[depth - 1]])
+    """Whether the walk, once `depth - 1` nodes deep, had a child to try and was not cut there."""
+    is_cut_above = step.bonus is None and step.num_accepted < depth
+    return bool(step.children[step.path[depth - 1]]) and not is_cut_above
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -22,7 +22,7 @@ class Question:
 def load_questions(path: Path, *, limit: int | None = None) -> tuple[Question, ...]:
     """Raises `OptionError` naming the line that is not a question."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")  # a text may hold other line ends
     except (OSError, UnicodeDecodeError) as error:
         raise OptionError(
             f"questions {path} cannot be read ({error})", hint="a .jsonl file of questions"
@@ -45,14 +45,14 @@ def _question(line: str, path: Path, row: int) -> Question:
         data = json.loads(line)
         turns = data["turns"]
         name, category = data.get("question_id", row), data.get("category", "")
-        return Question(name=str(name), category=str(category), prompt=_text(turns[0]))
+        return Question(name=str(name), category=str(category), prompt=_first(turns))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise OptionError(
             f"line {row} of {path} is no question", expected='{"question_id": …, "turns": ["…"]}'
         ) from error
 
 
-def _text(turn: object) -> str:
-    if not isinstance(turn, str):
-        raise TypeError(turn)
-    return turn
+def _first(turns: object) -> str:
+    if not isinstance(turns, list) or not isinstance(turns[0], str):
+        raise TypeError(turns)
+    return turns[0]

@@ -131,7 +131,7 @@ def read_rows(path: Path | None) -> list[Row]:
         return []
     try:
         return [_row(json.loads(line)) for line in path.read_text().splitlines()]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise OptionError(
             f"rows {path} cannot be read ({error})", hint="another --rows file, or deleting it"
         ) from error
