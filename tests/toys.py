@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 import torch
@@ -176,16 +177,21 @@ def eagle_drafter(
         vocab_size=spec.vocab_size,
         max_positions=spec.max_positions,
     )
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        head = EagleHead(config).to(spec.dtype)
     return EagleDrafter(
-        head,
+        _random_head(config, spec.dtype, seed),
         spec,
         embedding=target.embedding(),
         unembedding=target.unembedding(vocabulary),
         vocabulary=vocabulary,
     )
+
+
+@lru_cache(maxsize=8)
+def _random_head(config: HeadConfig, dtype: torch.dtype, seed: int) -> EagleHead:
+    """One head for all drafters of a proof: weights are read-only, and dear to make."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return EagleHead(config).to(dtype)
 
 
 def open_decoding(

@@ -1,0 +1,168 @@
+"""From logits to laws, in transformers' order, and from laws to tokens."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from made import EXAMPLES
+from torch import Tensor
+
+from eagle_core.options import RunOptions
+from eagle_core.sampling import LawMaker, SeededChance, keep_top_k, keep_top_p
+from eagle_core.targets.base import TargetRead
+
+
+def by_hand(logits: list[float], temperature: float, top_k: int, top_p: float) -> list[float]:
+    """Temperature, then top-k, then top-p, without torch."""
+    scores = [logit / temperature for logit in logits]
+    order = sorted(range(len(scores)), key=lambda token: -scores[token])
+    kept = order[:top_k] if top_k else order
+    weights = {token: math.exp(scores[token] - scores[order[0]]) for token in kept}
+    mass, nucleus = 0.0, []
+    for token in kept:
+        if mass >= top_p:
+            break
+        nucleus.append(token)
+        mass += weights[token] / sum(weights.values())
+    total = sum(weights[token] for token in nucleus)
+    return [weights[token] / total if token in nucleus else 0.0 for token in range(len(scores))]
+
+
+def law(logits: list[float], **options: float) -> list[float]:
+    made = LawMaker(RunOptions(**options)).law(torch.tensor(logits, dtype=torch.float64))  # type: ignore[arg-type]
+    return made.tolist()  # type: ignore[no-any-return]
+
+
+@EXAMPLES
+@given(
+    st.lists(st.floats(-8, 8), min_size=2, max_size=9, unique_by=lambda x: round(x, 3)),
+    st.floats(0.1, 3.0),
+    st.integers(0, 9),
+    st.floats(0.05, 1.0),
+)
+def test_laws_are_what_the_definition_says(
+    logits: list[float], temperature: float, top_k: int, top_p: float
+) -> None:
+    made = law(logits, temperature=temperature, top_k=top_k, top_p=top_p)
+    assert made == pytest.approx(by_hand(logits, temperature, top_k, top_p), abs=1e-12)
+
+
+LOGITS = [math.log(p) for p in (0.4, 0.3, 0.2, 0.1)]
+
+
+def test_top_p_is_taken_after_the_temperature() -> None:
+    """At temperature 1/2 the law is (16, 9, 4, 1) ÷ 30: two tokens reach 0.8 instead of three."""
+    assert law(LOGITS, temperature=1.0, top_p=0.8) == pytest.approx([4 / 9, 3 / 9, 2 / 9, 0.0])
+    assert law(LOGITS, temperature=0.5, top_p=0.8) == pytest.approx([16 / 25, 9 / 25, 0.0, 0.0])
+
+
+def test_top_p_is_taken_of_what_top_k_left() -> None:
+    """Of the first three, two have 7/9 of the mass; of all four only 0.7, short of 0.75."""
+    assert law(LOGITS, temperature=1.0, top_k=3, top_p=0.75) == pytest.approx([4 / 7, 3 / 7, 0, 0])
+    assert law(LOGITS, temperature=1.0, top_p=0.75) == pytest.approx([4 / 9, 3 / 9, 2 / 9, 0.0])
+
+
+def test_top_p_keeps_the_most_probable_token_however_small_it_is() -> None:
+    assert law(LOGITS, temperature=1.0, top_p=1e-9) == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_top_p_stops_once_it_is_reached_exactly() -> None:
+    scores = torch.tensor([0.5, 0.25, 0.125, 0.125], dtype=torch.float64).log()
+    assert keep_top_p(scores, 0.75).isfinite().tolist() == [True, True, False, False]
+    assert keep_top_p(scores, 0.7500001).isfinite().tolist() == [True, True, True, False]
+
+
+def test_top_k_keeps_ties_with_the_last_one_kept() -> None:
+    scores = torch.tensor([1.0, 3.0, 2.0, 2.0])
+    assert keep_top_k(scores, 2).isfinite().tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize("top_k", [4, 5, 50_000])
+def test_a_top_k_of_the_whole_vocabulary_or_more_changes_nothing(top_k: int) -> None:
+    assert law(LOGITS, temperature=1.0, top_k=top_k) == pytest.approx([0.4, 0.3, 0.2, 0.1])
+
+
+def test_at_temperature_zero_the_law_is_the_plain_softmax() -> None:
+    assert law(LOGITS, top_k=1, top_p=0.1) == pytest.approx([0.4, 0.3, 0.2, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "made"),
+    [
+        (torch.float64, torch.float64),
+        (torch.float32, torch.float32),
+        (torch.bfloat16, torch.float32),
+        (torch.float16, torch.float32),
+    ],
+    ids=str,
+)
+def test_laws_are_float32_or_better(dtype: torch.dtype, made: torch.dtype) -> None:
+    laws = LawMaker(RunOptions(temperature=0.7, top_p=0.9, top_k=3))
+    assert laws.law(torch.zeros(2, 5, dtype=dtype)).dtype == made
+
+
+def test_rows_are_processed_alike_together_and_alone() -> None:
+    laws = LawMaker(RunOptions(temperature=0.7, top_p=0.8, top_k=3))
+    logits = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
+    together = laws.law(logits)
+    assert torch.equal(together, torch.stack([laws.law(row) for row in logits]))
+
+
+def test_logits_are_left_as_they_were() -> None:
+    logits = torch.randn(2, 6, generator=torch.Generator().manual_seed(0))
+    before = logits.clone()
+    LawMaker(RunOptions(temperature=0.7, top_p=0.5, top_k=2)).law(logits)
+    assert torch.equal(logits, before)
+
+
+def test_the_law_at_a_node_is_made_once_and_only_when_asked_for() -> None:
+    class Counting(LawMaker):
+        num_made = 0
+
+        def law(self, logits: Tensor) -> Tensor:
+            self.num_made += 1
+            return super().law(logits)
+
+    laws = Counting(RunOptions(temperature=1.0))
+    of_node = laws.of(TargetRead(logits=torch.eye(3), features=torch.zeros(3, 0)))
+    assert laws.num_made == 0
+    assert of_node(1) is of_node(1)
+    assert torch.equal(of_node(1), torch.eye(3)[1].softmax(-1))
+    assert laws.num_made == 1
+
+
+def draws(law: Tensor, *, seed: int = 0, count: int = 20) -> list[int]:
+    chance = SeededChance(seed)
+    return [chance.draw(law) for _ in range(count)]
+
+
+def test_the_same_seed_draws_the_same_tokens() -> None:
+    law = torch.full((50,), 0.02)
+    assert draws(law, seed=3) == draws(law, seed=3)
+    assert draws(law, seed=3) != draws(law, seed=4)
+
+
+def test_tokens_come_as_often_as_their_law_says_normalised_or_not() -> None:
+    count = 4_000
+    for scale in (1.0, 7.0, 1e-6):
+        seen = draws(torch.tensor([0.5, 0.0, 0.2, 0.3]) * scale, count=count)
+        shares = [seen.count(token) / count for token in range(4)]
+        assert shares == pytest.approx([0.5, 0.0, 0.2, 0.3], abs=0.03)  # over 3 deviations
+        assert seen.count(1) == 0
+
+
+@pytest.mark.parametrize("number", [0.0, 0.25, 0.5, 0.999999999999, 1 - 2**-53])
+def test_a_token_of_probability_zero_is_never_drawn(number: float) -> None:
+    chance = SeededChance(0)
+    chance._random.random = lambda: number  # type: ignore[method-assign]
+    for law in ([0.0, 0.5, 0.0, 0.5, 0.0], [0.0, 0.1, 0.0], [0.0] * 40 + [0.1] * 10 + [0.0] * 9):
+        assert law[chance.draw(torch.tensor(law))] > 0
+
+
+def test_uniform_numbers_lie_below_one() -> None:
+    chance = SeededChance(1)
+    assert all(0.0 <= chance.uniform() < 1.0 for _ in range(1_000))
