@@ -43,7 +43,7 @@ def _accepted_per_depth(trace: Trace) -> list[str]:
     counts = [count for lane in trace.lanes for count in lane.accepted_by_depth]
     if not counts:
         return []
-    cells = [f"{c.depth}: {c.num_accepted}/{c.num_reached} ({c.rate:.0%})" for c in counts]
+    cells = [f"{c.at}: {c.num_accepted}/{c.num_reached} ({c.rate:.0%})" for c in counts]
     return ["accepted per depth    " + "  ".join(cells)]
 
 

@@ -8,7 +8,7 @@ torch nor gradio.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -127,6 +127,18 @@ class Step:
     def children(self) -> tuple[tuple[int, ...], ...]:
         return children_of(self.parents)
 
+    @cached_property
+    def trials(self) -> tuple[Trial, ...]:
+        """One for each node of the path that had children; none where a stop cut the walk off."""
+        ends = [*self.path[1:], None] if self.bonus is not None else self.path[1:]
+        trials = []
+        for depth, (node, kept) in enumerate(zip(self.path, ends, strict=False), start=1):
+            children = self.children[node]
+            if children:
+                rank = None if kept is None else children.index(kept)
+                trials.append(Trial(depth, len(children), rank))
+        return tuple(trials)
+
 
 Event = Prefill | Step
 """What a decoding loop yields: one prefill, then steps."""
@@ -184,24 +196,46 @@ class Lane:
         return _ratio(len(self.tokens) - 1, self.decode_ms / 1000)
 
     @cached_property
-    def accepted_by_depth(self) -> tuple[DepthCount, ...]:
-        """For depth 1, 2, …: how often a node of that depth was tried, and how often kept."""
+    def accepted_by_depth(self) -> tuple[AcceptanceCount, ...]:
+        """At depth 1, 2, …: steps that tried a node there, and those that kept one."""
         deepest = max((max(step.depths) for step in self.steps), default=0)
-        return tuple(self._count_depth(depth) for depth in range(1, deepest + 1))
+        trials = [trial for step in self.steps for trial in step.trials]
+        return tuple(
+            AcceptanceCount.of(depth, [t.kept_rank is not None for t in trials if t.depth == depth])
+            for depth in range(1, deepest + 1)
+        )
 
-    def _count_depth(self, depth: int) -> DepthCount:
-        reached = [s for s in self.steps if s.num_accepted >= depth - 1 and _tries(s, depth)]
-        kept = [step for step in reached if step.num_accepted >= depth]
-        return DepthCount(depth=depth, num_reached=len(reached), num_accepted=len(kept))
+    @cached_property
+    def accepted_by_rank(self) -> tuple[AcceptanceCount, ...]:
+        """At child rank 0, 1, …: kept nodes that had such a child, and those whose it was."""
+        trials = [trial for step in self.steps for trial in step.trials]
+        widest = max((trial.num_children for trial in trials), default=0)
+        return tuple(
+            AcceptanceCount.of(rank, [t.kept_rank == rank for t in trials if t.num_children > rank])
+            for rank in range(widest)
+        )
 
 
 @dataclass(frozen=True)
-class DepthCount:
-    """Steps that tried a node of this depth, and those that kept one."""
+class Trial:
+    """The walk at one node of its path: how many children it had to try, and which one it kept."""
 
-    depth: int
+    depth: int  # of the children
+    num_children: int
+    kept_rank: int | None
+
+
+@dataclass(frozen=True)
+class AcceptanceCount:
+    """How often a node at this depth or child rank could be kept, and how often it was."""
+
+    at: int
     num_reached: int
     num_accepted: int
+
+    @classmethod
+    def of(cls, at: int, kept: Sequence[bool]) -> AcceptanceCount:
+        return cls(at=at, num_reached=len(kept), num_accepted=sum(kept))
 
     @property
     def rate(self) -> float:
@@ -272,12 +306,6 @@ def first_difference(one: Lane, other: Lane) -> int | None:
     if len(one.tokens) != len(other.tokens):
         return min(len(one.tokens), len(other.tokens))
     return None
-
-
-def _tries(step: Step, depth: int) -> bool:
-    """Whether the walk, once `depth - 1` nodes deep, had a child to try and was not cut there."""
-    is_cut_above = step.bonus is None and step.num_accepted < depth
-    return bool(step.children[step.path[depth - 1]]) and not is_cut_above
 
 
 def _ratio(part: float, whole: float) -> float:

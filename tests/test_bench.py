@@ -91,7 +91,7 @@ EAGLE = lane(
 
 def test_the_figures_of_a_lane_are_of_its_decode_phase() -> None:
     made = figures(EAGLE)
-    assert made == LaneFigures(4, 2, 90.0, 10.0, 110.0, 4.0, ((2, 1), (1, 1)))
+    assert made == LaneFigures(4, 2, 90.0, 10.0, 110.0, 4.0, ((2, 1), (1, 1)), ((3, 2),))
     assert (made.decode_ms, made.tokens_per_s) == (124.0, 4 / 0.124)
 
 
@@ -287,9 +287,16 @@ def made_row(
         category="",
         tree="tree:8",
         temperature=0.0,
-        plain=LaneFigures(10, 10, 50.0, 0.0, plain_ms, 0.0, ()),
+        plain=LaneFigures(10, 10, 50.0, 0.0, plain_ms, 0.0, (), ()),
         eagle=LaneFigures(
-            10, passes, 50.0, 0.2 * eagle_ms, 0.7 * eagle_ms, 0.1 * eagle_ms, ((passes, 3), (3, 1))
+            10,
+            passes,
+            50.0,
+            0.2 * eagle_ms,
+            0.7 * eagle_ms,
+            0.1 * eagle_ms,
+            ((passes, 3), (3, 1)),
+            ((passes + 3, 4), (3, 0)),
         ),
         divergence=None,
     )
@@ -312,6 +319,7 @@ def test_every_figure_of_the_report_can_be_recounted() -> None:
         *("3", "of", "3"),
     ]
     assert lines[2] == "  accepted by depth: 1: 69.2%  2: 33.3%"  # 9 of 13, 3 of 9
+    assert lines[3] == "  accepted by child rank: 0: 54.5%  1: 0.0%"  # 12 of 22, 0 of 9
     assert lines[-1] == FORMULAS
     assert tau([row.eagle for row in ROWS]) == 30 / 13
 
@@ -319,12 +327,12 @@ def test_every_figure_of_the_report_can_be_recounted() -> None:
 def test_settings_are_reported_apart_and_in_order() -> None:
     others = [replace(ROWS[0], tree="chain:3"), replace(ROWS[1], temperature=0.8)]
     lines = [line.split() for line in report([ROWS[2], *others]).splitlines()]
-    assert [line[:3] for line in lines[1:6:2]] == [
+    assert [line[:3] for line in lines[1:9:3]] == [
         ["chain:3", "0", "1"],
         ["tree:8", "0", "1"],
         ["tree:8", "0.8", "1"],
     ]
-    assert lines[5][-1] == "-", "sampled texts are not compared"
+    assert lines[7][-1] == "-", "sampled texts are not compared"
 
 
 def test_every_unequal_text_is_listed_with_its_gap_and_verdict() -> None:
@@ -343,7 +351,7 @@ def test_every_unequal_text_is_listed_with_its_gap_and_verdict() -> None:
 
 
 def test_a_question_that_decoded_nothing_spoils_no_median() -> None:
-    nothing = LaneFigures(0, 0, 50.0, 0.0, 0.0, 0.0, ())
+    nothing = LaneFigures(0, 0, 50.0, 0.0, 0.0, 0.0, (), ())
     idle = replace(ROWS[0], plain=nothing, eagle=nothing)
     assert "1.60" in report([*ROWS, idle])
     assert "0.00" in report([idle])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from made import chain_step, lane, plain_and_eagle, prefill, step, trace
 
-from eagle_core.trace import DepthCount, Lane, StopReason, first_difference
+from eagle_core.trace import AcceptanceCount, Lane, StopReason, first_difference
 
 EAGLE = plain_and_eagle().lane("eagle")
 PLAIN = plain_and_eagle().lane("plain")
@@ -53,9 +53,9 @@ def test_acceptance_by_depth_counts_the_steps_that_got_there() -> None:
         step((2, 3, 4), (None, 0, 0), path=(0,), bonus=5),
     ]
     assert lane("eagle", prefill(), *steps).accepted_by_depth == (
-        DepthCount(depth=1, num_reached=4, num_accepted=2),
-        DepthCount(depth=2, num_reached=2, num_accepted=2),
-        DepthCount(depth=3, num_reached=2, num_accepted=1),
+        AcceptanceCount(at=1, num_reached=4, num_accepted=2),
+        AcceptanceCount(at=2, num_reached=2, num_accepted=2),
+        AcceptanceCount(at=3, num_reached=2, num_accepted=1),
     )
 
 
@@ -64,19 +64,19 @@ def test_a_kept_leaf_does_not_count_as_a_try_below_it() -> None:
     └─ o ── o"""
     leaf = step((5, 6, 7, 1), (None, 0, 0, 2), path=(0, 1), bonus=8)
     assert lane("eagle", prefill(), leaf).accepted_by_depth == (
-        DepthCount(1, 1, 1),
-        DepthCount(2, 0, 0),
+        AcceptanceCount(1, 1, 1),
+        AcceptanceCount(2, 0, 0),
     )
-    assert DepthCount(2, 0, 0).rate == 0.0
-    assert DepthCount(1, 4, 3).rate == 0.75
+    assert AcceptanceCount(2, 0, 0).rate == 0.0
+    assert AcceptanceCount(1, 4, 3).rate == 0.75
 
 
 def test_below_the_cut_of_a_stop_nothing_was_tried() -> None:
     cut = chain_step(5, 6, 7, 1, kept=1, bonus=None, stop=StopReason.END_TOKEN)
     assert lane("eagle", prefill(), cut).accepted_by_depth == (
-        DepthCount(1, 1, 1),
-        DepthCount(2, 0, 0),
-        DepthCount(3, 0, 0),
+        AcceptanceCount(1, 1, 1),
+        AcceptanceCount(2, 0, 0),
+        AcceptanceCount(3, 0, 0),
     )
 
 
@@ -127,3 +127,18 @@ def test_the_first_difference_is_where_tokens_or_lengths_part(
 ) -> None:
     first, second = (lane("x", *(prefill(token) for token in row)) for row in (one, other))
     assert first_difference(first, second) == differs_at
+
+
+def test_acceptance_by_rank_counts_the_children_that_were_there_to_try() -> None:
+    #  5 ─┬─ 7 ── 8        kept: rank 0, then rank 0; at the leaf there is nothing to try
+    #     └─ 9
+    first = step((5, 7, 9, 8), (None, 0, 0, 1), path=(0, 1, 3), bonus=1)
+    second = step((1, 2, 3), (None, 0, 0), path=(0, 2), bonus=4)  # rank 1
+    none_kept = step((4, 5), (None, 0), path=(0,), bonus=6)
+
+    counted = lane("eagle", prefill(), first, second, none_kept).accepted_by_rank
+
+    assert counted == (
+        AcceptanceCount(at=0, num_reached=4, num_accepted=2),
+        AcceptanceCount(at=1, num_reached=2, num_accepted=1),
+    )

@@ -81,7 +81,7 @@ def test_tokens_over_time_end_at_the_lanes_figures(trace: Trace) -> None:
 def test_acceptance_by_depth_shows_the_traces_counts(trace: Trace) -> None:
     (bars,) = charts.acceptance_by_depth(trace).data
     counts = trace.lane("eagle").accepted_by_depth
-    assert list(bars.x) == [count.depth for count in counts]
+    assert list(bars.x) == [count.at for count in counts]
     assert list(bars.y) == [count.rate for count in counts]
     assert bars.customdata[0][1] == len(trace.lane("eagle").steps)
 

@@ -53,7 +53,7 @@ def acceptance_by_depth(trace: Trace) -> go.Figure:
     figure = _figure("Acceptance by depth of the tree", x="depth", y="share accepted")
     counts = trace.lane("eagle").accepted_by_depth
     figure.add_bar(
-        x=[count.depth for count in counts],
+        x=[count.at for count in counts],
         y=[count.rate for count in counts],
         text=[f"{count.rate:.2f}" for count in counts],
         textposition="outside",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
 from statistics import median
 
-from eagle_core.bench.run import LaneFigures, Row
+from eagle_core.bench.run import Counts, LaneFigures, Row
 
 FORMULAS = (
     "τ = Σ (tokens - 1) ÷ Σ target passes of the decode phase; tokens/s and speedup are medians "
@@ -53,7 +53,8 @@ def _lines_of(rows: Sequence[Row]) -> Iterator[str]:
         f"{_median(row.speedup for row in decoded):>9.2f}"
         f"{parts[0]:>10.1f}{parts[1]:>11.1f}{parts[2]:>11.1f}{equal:>13}"
     )
-    yield "  accepted by depth: " + "  ".join(_by_depth(eagle))
+    yield "  accepted by depth: " + _rates([lane.accepted_by_depth for lane in eagle], first=1)
+    yield "  accepted by child rank: " + _rates([lane.accepted_by_rank for lane in eagle], first=0)
     for row in unequal:
         yield f"  question {row.question}: {_difference(row)}"
 
@@ -61,13 +62,14 @@ def _lines_of(rows: Sequence[Row]) -> Iterator[str]:
 _PARTS = ("draft", "verify", "commit")
 
 
-def _by_depth(lanes: Sequence[LaneFigures]) -> Iterator[str]:
-    deepest = max((len(lane.accepted_by_depth) for lane in lanes), default=0)
-    for depth in range(deepest):
-        counts = [lane.accepted_by_depth[depth : depth + 1] for lane in lanes]
-        reached = sum(count[0][0] for count in counts if count)
-        kept = sum(count[0][1] for count in counts if count)
-        yield f"{depth + 1}: {kept / max(reached, 1):.1%}"
+def _rates(counts: Sequence[Sequence[Counts]], *, first: int) -> str:
+    """Each question's counts added up place by place; places are numbered from `first`."""
+    places = zip_longest(*counts, fillvalue=(0, 0))
+    rates = [
+        f"{number}: {sum(kept for _, kept in place) / max(sum(n for n, _ in place), 1):.1%}"
+        for number, place in enumerate(places, start=first)
+    ]
+    return "  ".join(rates)
 
 
 def _difference(row: Row) -> str:

