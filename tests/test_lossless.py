@@ -1,11 +1,21 @@
-"""Whatever is drafted, the text's law is the target's: proved by taking every branch."""
+"""Whatever is drafted, the text's law is the target's: proved by taking every branch.
+
+One step over a whole tree is proved for every rule and every processing of the logits; that steps
+follow each other rightly is proved by running the loop to its end on a few of them.
+"""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 import torch
 from toys import (
     AlwaysZero,
+    KnowingDrafter,
+    Law,
     TableTarget,
     eagle_drafter,
     enumerate_outcomes,
@@ -15,16 +25,20 @@ from toys import (
     total_variation,
 )
 
+from eagle_core.drafters.base import Drafter
 from eagle_core.engine import Engine
 from eagle_core.options import RunOptions
 from eagle_core.plain import Plain
 from eagle_core.plans import chain, static_tree
-from eagle_core.sampling import LawMaker
-from eagle_core.trace import Prefill, Step
-from eagle_core.tree import TreePlan
+from eagle_core.sampling import Chance, LawMaker
+from eagle_core.trace import Event, Prefill, Step
+from eagle_core.tree import DraftTree, TreePlan
+from eagle_core.verify import Rule, walk
+
+MakeDrafter = Callable[[TableTarget], Drafter]
 
 PROMPT = (1, 2, 0)
-PROCESSORS = [
+PROCESSORS: list[dict[str, Any]] = [
     {"temperature": 1.0},
     {"temperature": 0.4},
     {"temperature": 1.7},
@@ -32,84 +46,134 @@ PROCESSORS = [
     {"temperature": 0.8, "top_k": 2},
     {"temperature": 1.2, "top_k": 3, "top_p": 0.9},
 ]
-SAMPLED_RULES = ["one_hot", "without_replacement"]
+SAMPLED_RULES: list[Rule] = ["one_hot", "without_replacement"]
 
 #     root ─┬─ o ─┬─ o
 #           ├─ o  └─ o          three siblings, then two, so that a refusal changes a law twice
 #           └─ o
 BUSHY = (None, 0, 0, 0, 1, 1)
-#     root ─┬─ o ── o ── o      three levels, and a second child with a child of its own
-#           └─ o ── o
-DEEP = (None, 0, 0, 1, 2, 3)
+#     root ─┬─ o
+#           └─ o ── o ── o      three levels below a second child
+DEEP = (None, 0, 0, 2, 3)
+#     root ─┬─ o ── o           two levels, small enough for whole texts of several steps
+#           └─ o
+SMALL = (None, 0, 0, 1)
 
 
-def text_of(events: object) -> tuple[int, ...]:
-    return tuple(token for event in events for token in event.committed)  # type: ignore[attr-defined]
+def text_of(events: Iterable[Event]) -> tuple[int, ...]:
+    return tuple(token for event in events for token in event.committed)
 
 
-def law_of_engine(
-    target: TableTarget, options: RunOptions, plan: TreePlan, make_drafter: object
-) -> dict[tuple[int, ...], float]:
-    def play(chance: object) -> tuple[int, ...]:
-        engine = Engine(
-            open_decoding(target, options, chance),  # type: ignore[arg-type]
-            make_drafter(target),  # type: ignore[operator]
-            plan=plan,
-        )
-        return text_of(engine.steps(PROMPT))
+def law_of_one_step(
+    target: TableTarget, options: RunOptions, plan: TreePlan, make_drafter: MakeDrafter
+) -> Law:
+    """What a step commits below the last token of the prompt, over every draw and every coin.
+
+    A step that commits less than the tree is deep is followed by the target's own law, as the next
+    steps would; so all texts are one token longer than the tree is deep.
+    """
+    rule, laws = options.resolved_rule, LawMaker(options)
+    run, drafter = target.open(), make_drafter(target)
+    before = torch.tensor(PROMPT[:-1])
+    prompt_read = run.prefill(before, taps=drafter.taps)
+
+    def grow(chance: Chance) -> DraftTree:
+        drafter.begin(before, prompt_read)
+        return drafter.grow_tree(PROMPT[-1], plan=plan, laws=laws, chance=chance)
+
+    committed: Law = defaultdict(float)
+    for tree, prob in enumerate_outcomes(grow).items():
+        law = laws.of(run.score_tree(tree))
+
+        def play(chance: Chance, tree: DraftTree = tree, law: Any = law) -> tuple[int, ...]:
+            return walk(tree, law, rule=rule, chance=chance).committed  # type: ignore[arg-type]
+
+        for text, share in enumerate_outcomes(play).items():
+            committed[text] += prob * share
+    return continued(target, committed, plan.depth + 1, laws)
+
+
+def continued(target: TableTarget, law: Law, length: int, laws: LawMaker) -> Law:
+    """The texts of `law`, the shorter ones continued by the target to `length` tokens."""
+    whole: Law = defaultdict(float)
+    for text, prob in law.items():
+        rest = target.law_of_texts((*PROMPT, *text), length - len(text), laws)
+        for more, share in rest.items():
+            whole[(*text, *more)] += prob * share
+    return whole
+
+
+def law_of_whole_texts(
+    target: TableTarget, options: RunOptions, plan: TreePlan, prompt: tuple[int, ...] = PROMPT
+) -> Law:
+    def play(chance: Chance) -> tuple[int, ...]:
+        decoding = open_decoding(target, options, chance)
+        return text_of(Engine(decoding, eagle_drafter(target), plan=plan).steps(prompt))
 
     return enumerate_outcomes(play)
 
 
-@pytest.mark.parametrize("shape", [BUSHY, DEEP, (None, 0)], ids=["bushy", "deep", "chain"])
-@pytest.mark.parametrize("processors", PROCESSORS, ids=str)
-@pytest.mark.parametrize("rule", SAMPLED_RULES)
-def test_text_law_of_sampled_eagle_equals_the_targets(
-    rule: str, processors: dict[str, float], shape: tuple[int | None, ...]
+def assert_one_step_keeps_the_law(
+    target: TableTarget, options: RunOptions, plan: TreePlan, make_drafter: MakeDrafter
 ) -> None:
-    target = TableTarget(vocab_size=3, seed=5)
-    options = RunOptions(max_new_tokens=3, rule=rule, **processors)  # type: ignore[arg-type]
-    plan = TreePlan(shape, rule)  # type: ignore[arg-type]
-
-    reached = law_of_engine(target, options, plan, eagle_drafter)
-
-    expected = target.law_of_texts(PROMPT, 3, LawMaker(options))
+    reached = law_of_one_step(target, options, plan, make_drafter)
+    expected = target.law_of_texts(PROMPT, plan.depth + 1, LawMaker(options))
     assert total_variation(reached, expected) < 1e-9
 
 
+@pytest.mark.parametrize("shape", [BUSHY, DEEP], ids=["bushy", "deep"])
+@pytest.mark.parametrize("processors", PROCESSORS, ids=str)
 @pytest.mark.parametrize("rule", SAMPLED_RULES)
-def test_a_draft_vocabulary_smaller_than_the_targets_changes_no_law(rule: str) -> None:
+def test_a_step_over_a_whole_tree_leaves_the_targets_law(
+    rule: Rule, processors: dict[str, Any], shape: tuple[int | None, ...]
+) -> None:
+    target = TableTarget(vocab_size=3, seed=5)
+    options = RunOptions(rule=rule, **processors)
+    assert_one_step_keeps_the_law(target, options, TreePlan(shape, rule), eagle_drafter)
+
+
+@pytest.mark.parametrize("rule", SAMPLED_RULES)
+def test_a_draft_vocabulary_smaller_than_the_targets_changes_no_law(rule: Rule) -> None:
     target = TableTarget(vocab_size=4, seed=2)
-    options = RunOptions(max_new_tokens=3, temperature=1.0, rule=rule)
-    known = torch.tensor([0, 2, 3])
-
-    reached = law_of_engine(
-        target,
-        options,
-        TreePlan((None, 0, 0, 1), rule),  # type: ignore[arg-type]
-        lambda target: eagle_drafter(target, vocabulary=known),
+    options = RunOptions(temperature=1.0, rule=rule)
+    known = torch.tensor([3, 0, 2])
+    assert_one_step_keeps_the_law(
+        target, options, TreePlan(SMALL, rule), lambda t: eagle_drafter(t, vocabulary=known)
     )
-
-    assert total_variation(reached, target.law_of_texts(PROMPT, 3, LawMaker(options))) < 1e-9
 
 
 @pytest.mark.parametrize("make_drafter", [perfect_drafter, hopeless_drafter])
 @pytest.mark.parametrize("rule", SAMPLED_RULES)
-def test_perfect_and_hopeless_drafters_change_no_law(rule: str, make_drafter: object) -> None:
+def test_perfect_and_hopeless_drafters_change_no_law(rule: Rule, make_drafter: MakeDrafter) -> None:
     target = TableTarget(vocab_size=3, seed=8)
-    options = RunOptions(max_new_tokens=3, temperature=1.0, rule=rule)
-
-    reached = law_of_engine(target, options, TreePlan(BUSHY, rule), make_drafter)  # type: ignore[arg-type]
-
-    assert total_variation(reached, target.law_of_texts(PROMPT, 3, LawMaker(options))) < 1e-9
+    options = RunOptions(temperature=1.0, rule=rule)
+    assert_one_step_keeps_the_law(target, options, TreePlan(BUSHY, rule), make_drafter)
 
 
+@pytest.mark.parametrize("end_tokens", [frozenset(), frozenset({1})], ids=["cap", "end"])
 @pytest.mark.parametrize("rule", SAMPLED_RULES)
-def test_end_tokens_at_any_depth_change_no_law(rule: str) -> None:
-    target = TableTarget(vocab_size=3, seed=4, end_tokens=frozenset({1}))
-    options = RunOptions(max_new_tokens=3, temperature=1.0, rule=rule)
+def test_whole_texts_of_several_steps_have_the_targets_law(
+    rule: Rule, end_tokens: frozenset[int]
+) -> None:
+    """The first token is the prefill's, then come trees of two levels, one, and none."""
+    target, prompt = TableTarget(vocab_size=2, seed=4, end_tokens=end_tokens), (1, 1, 0)
+    options = RunOptions(max_new_tokens=4, temperature=1.0, rule=rule)
 
-    reached = law_of_engine(target, options, TreePlan(DEEP, rule), eagle_drafter)  # type: ignore[arg-type]
+    reached = law_of_whole_texts(target, options, TreePlan(SMALL, rule), prompt)
+
+    expected = target.law_of_texts(prompt, 4, LawMaker(options))
+    assert total_variation(reached, expected) < 1e-9
+
+
+@pytest.mark.parametrize("processors", [PROCESSORS[0], PROCESSORS[4]], ids=str)
+@pytest.mark.parametrize("rule", SAMPLED_RULES)
+def test_whole_texts_over_three_tokens_have_the_targets_law(
+    rule: Rule, processors: dict[str, Any]
+) -> None:
+    target = TableTarget(vocab_size=3, seed=5)
+    options = RunOptions(max_new_tokens=3, rule=rule, **processors)
+
+    reached = law_of_whole_texts(target, options, TreePlan((None, 0, 0), rule))
 
     assert total_variation(reached, target.law_of_texts(PROMPT, 3, LawMaker(options))) < 1e-9
 
@@ -132,15 +196,30 @@ def test_a_draw_of_zero_never_keeps_a_token_the_target_rules_out(rule: str) -> N
     assert not any(node.verdict == "accepted" for node in ruled_out)
 
 
-@pytest.mark.parametrize("seed", range(6))
+def unsure_drafter(target: TableTarget) -> KnowingDrafter:
+    """Right as often as not, so that paths of every length are kept."""
+    noise = torch.randn(target.logits.shape, generator=torch.Generator().manual_seed(9))
+    logits = target.logits + 1.5 * noise.to(target.logits.dtype)
+    return KnowingDrafter(target, lambda text: logits[text[-2], text[-1]])
+
+
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
-    "make_drafter", [eagle_drafter, perfect_drafter, hopeless_drafter], ids=lambda f: f.__name__
+    "make_drafter",
+    [eagle_drafter, perfect_drafter, unsure_drafter, hopeless_drafter],
+    ids=lambda make: make.__name__,
 )
-@pytest.mark.parametrize("plan", [chain(1), chain(5), static_tree(8), static_tree(25)], ids=str)
-def test_greedy_text_equals_plain_text(plan: TreePlan, make_drafter: object, seed: int) -> None:
+@pytest.mark.parametrize(
+    "plan",
+    [chain(1), chain(5), static_tree(8), static_tree(25)],
+    ids=["chain:1", "chain:5", "tree:8", "tree:25"],
+)
+def test_greedy_text_equals_plain_text(
+    plan: TreePlan, make_drafter: MakeDrafter, seed: int
+) -> None:
     target = TableTarget(vocab_size=30, seed=seed, end_tokens=frozenset({7}))
-    options = RunOptions(max_new_tokens=40)
-    drafter = make_drafter(target)  # type: ignore[operator]
+    options = RunOptions(max_new_tokens=30)
+    drafter = make_drafter(target)
 
     plain = list(Plain(open_decoding(target, options)).steps(PROMPT))
     eagle = list(Engine(open_decoding(target, options), drafter, plan=plan).steps(PROMPT))
