@@ -396,6 +396,18 @@ def test_what_a_cut_drops_was_never_reached() -> None:
     assert [coin.draw for coin in cut.coins[1:] if coin] == [0.99, 0.0, None, None]
 
 
+@pytest.mark.xfail(strict=True, reason="siblings refused beside a dropped node keep their coins")
+def test_a_sibling_refused_beyond_the_cut_was_never_reached() -> None:
+    """root ── 0 ─┬─ 1, refused      cut after node 1, the token 0
+    └─ 2, kept"""
+    tree = tree_of((9, 0, 1, 2), (None, 0, 1, 1))
+    laws = laws_by_node(law_of(8, 1, 1), law_of(1, 1, 8))
+    cut = walk(tree, laws, rule="one_hot", chance=Scripted(0.0, 0.9, 0.0)).first(1)
+    assert [coin.verdict.value for coin in cut.coins[1:] if coin] == [
+        *("accepted", "not_reached", "not_reached"),
+    ]
+
+
 def test_a_law_without_a_token_is_scaled_up_again() -> None:
     law = law_of(5, 3, 2)
     assert without(law, 0).tolist() == pytest.approx([0.0, 0.6, 0.4])
