@@ -149,6 +149,7 @@ def test_training_lowers_the_loss_and_the_export_can_be_loaded(
         curve=curve,
         provenance=Provenance(
             target="toy",
+            began_with=None,
             command="python -m eagle_core.training train --steps 120",
             machine="a toy machine",
             corpus="toy.npz",
@@ -228,6 +229,8 @@ def test_a_run_can_begin_with_an_exported_heads_weights(llama: HfTarget, tmp_pat
     main(["train", *shared, "--run", str(tmp_path / "a"), "--head", str(first), "--steps", "2"])
     begin = ["--start-from", str(first), "--steps", "1", "--learning-rate", "1e-12"]
     main(["train", *shared, "--run", str(tmp_path / "b"), "--head", str(second), *begin])
+    record = json.loads((second / "training.json").read_text())
+    assert record["began_with"]["progress"]["step"] == 2
     for name, weight in load_head(first, spec=llama.spec).head.state_dict().items():
         begun = load_head(second, spec=llama.spec).head.state_dict()[name]
         torch.testing.assert_close(begun, weight, atol=1e-3, rtol=1e-3)

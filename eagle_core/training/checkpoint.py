@@ -4,6 +4,7 @@
     best.safetensors the weights with the best validation so far
     curve.jsonl      one line per log or validation
     command.txt      the command that began the run
+    began_with.json  the record of the head whose weights it began with, if it did
 
 Knows files and state dicts. Knows nothing of how they are used.
 """
@@ -25,7 +26,7 @@ from eagle_core.errors import CorpusError
 from eagle_core.training.files import plain_words, write_atomically
 
 CHECKPOINT, BEST = "checkpoint.pt", "best.safetensors"
-CURVE, COMMAND = "curve.jsonl", "command.txt"
+CURVE, COMMAND, ORIGIN = "curve.jsonl", "command.txt", "began_with.json"
 VERSION = 1
 
 
@@ -80,6 +81,19 @@ class RunFolder:
     def command(self) -> str:
         path = self.path / COMMAND
         return path.read_text().strip() if path.exists() else "unknown"
+
+    def note_origin(self, record: Path) -> None:
+        """Keep the training record of the head that this run begins with."""
+        if record.exists():
+            text = record.read_text()
+            write_atomically(self.path / ORIGIN, lambda staged: staged.write_text(text))
+
+    def origin(self) -> dict[str, Any] | None:
+        path = self.path / ORIGIN
+        if not path.exists():
+            return None
+        record: dict[str, Any] = json.loads(path.read_text())
+        return record
 
     def log(self, record: dict[str, Any]) -> None:
         with plain_words(self.path / CURVE), (self.path / CURVE).open("a") as file:

@@ -30,7 +30,7 @@ from eagle_core.training.corpus import (
     split,
 )
 from eagle_core.training.evaluate import Validator
-from eagle_core.training.export import Provenance, export_head
+from eagle_core.training.export import RECORD, Provenance, export_head
 from eagle_core.training.features import FeatureStore, compute_features
 from eagle_core.training.loop import Trainer, TrainingData
 from eagle_core.training.objectives import LossWeights
@@ -61,11 +61,12 @@ def compute(options: argparse.Namespace) -> None:
 def train(options: argparse.Namespace) -> None:
     material = _material(options)
     spec = material.target.spec
+    folder = RunFolder(options.run)
     torch.manual_seed(options.seed)
     head = EagleHead(_config(options, spec)).to(spec.device)
     if options.start_from is not None:
         _take_weights(head, options.start_from, spec)
-    folder = RunFolder(options.run)
+        folder.note_origin(options.start_from / RECORD)
     trainer = Trainer(
         head,
         material.target,
@@ -114,6 +115,7 @@ def _export(options: argparse.Namespace, material: Material) -> None:
         provenance=Provenance(
             target=material.target.spec.name,
             command=folder.command(),
+            began_with=folder.origin(),
             machine=options.machine,
             corpus=options.corpus.name,
             corpus_digest=corpus.digest,

@@ -27,6 +27,7 @@ class Provenance:
 
     target: str
     command: str
+    began_with: dict[str, Any] | None  # the training record of an earlier head
     machine: str
     corpus: str  # its file name
     corpus_digest: str
@@ -52,6 +53,7 @@ def export_head(
     record = {
         "target": provenance.target,
         "command": provenance.command,
+        "began_with": provenance.began_with,
         "machine": provenance.machine,
         "weights_dtype": str(dtype).removeprefix("torch."),
         "num_parameters": sum(weight.numel() for weight in head.parameters()),
@@ -93,6 +95,11 @@ def card(record: dict[str, Any], *, about_corpus: str) -> str:
     rule = " | ".join("---" for _ in alphas)
     values = " | ".join(f"{share:.3f}" for share in alphas)
     counted = " | ".join(f"{count:,}" for count in record["validation"]["counted"])
+    commands = "\n".join(_commands(record))
+    began = record["began_with"]
+    earlier = (
+        f"the weights of a run over {_tokens_seen(began):,} tokens" if began else "random weights"
+    )
     epochs = progress["num_tokens"] / max(corpus["tokens"], 1)
     return f"""# EAGLE-1 head for {record["target"]}
 
@@ -105,7 +112,7 @@ gives the draft law.
 
 ## What it reaches
 
-Over {corpus["held_out_conversations"]} held-out conversations (text written at mixed temperatures):
+Over {corpus["held_out_conversations"]} held-out conversations of the corpus:
 
 | | {header} |
 | --- | {rule} |
@@ -119,9 +126,10 @@ agreed and the text's last n tokens are the target's own greedy choices. The pro
 
 ## How it was trained
 
-{progress["num_tokens"]:,} tokens in {progress["step"]:,} steps (about {epochs:.1f} passes over \
+From {earlier}:
+{progress["num_tokens"]:,} tokens in {progress["step"]:,} steps, about {epochs:.1f} passes over \
 {corpus["tokens"]:,} tokens in
-{corpus["conversations"]:,} conversations), {progress["seconds"] / 60:.0f} minutes of training on \
+{corpus["conversations"]:,} conversations, in {progress["seconds"] / 60:.0f} minutes on \
 {record["machine"]}.
 Loss: {settings["weights"]["feature"]} * smooth-L1 on features + {settings["weights"]["token"]} * \
 soft cross-entropy over the draft vocabulary, on answer tokens;
@@ -130,7 +138,7 @@ AdamW, learning rate {settings["learning_rate"]}, warm-up, then linear decay to 
 {settings["batch_tokens"]:,} tokens; clipping at {settings["clip_norm"]}.
 
 ```
-{record["command"]}
+{commands}
 ```
 
 `training.json` has the settings and the curve. Every fact on this card was written by the trainer.
@@ -141,5 +149,18 @@ AdamW, learning rate {settings["learning_rate"]}, warm-up, then linear decay to 
 
 ## Licence
 
-The head: Apache-2.0, like its target.
+Apache-2.0.
 """
+
+
+def _commands(record: dict[str, Any] | None) -> list[str]:
+    """Those of earlier runs first."""
+    return [*_commands(record["began_with"]), record["command"]] if record else []
+
+
+def _tokens_seen(record: dict[str, Any] | None) -> int:
+    """In this run and all that it began with."""
+    if record is None:
+        return 0
+    seen: int = record["progress"]["num_tokens"]
+    return seen + _tokens_seen(record["began_with"])
