@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 
 from app.replay import Recorded
-from app.runner import MAX_PROMPT_CHARACTERS, Ask, ModelState, Runner
+from app.runner import Ask, ModelState, Runner
 from app.viewer import TEMPLATE, viewer_head, viewer_script
 from app.views import charts, messages
 from eagle_core.trace import Trace
@@ -97,7 +97,6 @@ def _prompt_box() -> gr.Textbox:
         placeholder="Ask something, or take an example",
         lines=4,
         max_lines=8,
-        max_length=MAX_PROMPT_CHARACTERS,
         elem_id="prompt",
     )
 

@@ -15,9 +15,8 @@ export function s(tag, properties = {}, ...children) {
 
 function fill(element, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
-    if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? "" : value);
+    else setAttribute(element, name, value);
   }
   element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return element;
@@ -30,8 +29,16 @@ export function setText(element, text) {
 
 /** Set or remove an attribute, touching the document only where it differs. */
 export function setAttribute(element, name, value) {
-  if (value === null || value === false) element.removeAttribute(name);
-  else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+  const text = written(name, value);
+  if (text === null) element.removeAttribute(name);
+  else if (element.getAttribute(name) !== text) element.setAttribute(name, text);
+}
+
+/** Yes and no are words in ARIA attributes; in others the attribute is there or not. */
+function written(name, value) {
+  if (value === null || value === undefined) return null;
+  if (typeof value !== "boolean" || name.startsWith("aria-")) return String(value);
+  return value ? "" : null;
 }
 
 export const isReducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

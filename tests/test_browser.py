@@ -1,0 +1,192 @@
+"""The page in Chromium: first over a bench without a model, then the real app."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import Visit, chromium, free_port, served
+
+pytestmark = pytest.mark.browser
+
+TIMES = "\u00d7"
+TITLE = ".ev-step-title"
+LANE = ".ev-lane-{} .ev-text"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def fake_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    port = free_port()
+    log = tmp_path_factory.mktemp("fake") / "log"
+    with served("tests/fake_app.py", str(port), port=port, log=log) as address:
+        yield address
+
+
+@pytest.fixture
+def visit(browser: Any, fake_address: str) -> Iterator[Visit]:
+    visit = Visit(browser, fake_address)
+    yield visit
+    visit.close()
+    assert visit.complaints == []
+
+
+def test_a_recorded_run_is_there_at_first_sight(visit: Visit) -> None:
+    visit.wait_for_status("Ready")
+    assert visit.text(".ev-badge") == "Recorded run: Story"
+    assert visit.text(".ev-speedup").endswith(TIMES)
+    assert visit.page.locator(".ev-node").count() > 20
+    visit.page.wait_for_selector("#by-depth .js-plotly-plot")
+
+
+def test_a_run_fills_both_lanes_and_ends_with_a_verdict(visit: Visit) -> None:
+    visit.ask("Hello", length=48)
+    visit.page.wait_for_selector('.ev[data-phase="running"]')
+    visit.wait_for_status("Done.")
+    plain, eagle = (visit.text(LANE.format(method)) for method in ("plain", "eagle"))
+    assert plain == eagle
+    assert len(plain) > 100
+    assert "all 48 tokens are equal" in visit.text(".ev-same")
+    assert float(visit.text(".ev-speedup").rstrip(TIMES)) > 1
+    assert visit.page.locator(".ev-chip.ev-accepted").count() > 5
+    assert visit.page.locator(".ev-chip.ev-bonus").count() > 5
+    assert visit.page.is_enabled("#run")
+    assert visit.page.is_disabled("#stop")
+
+
+def test_stop_keeps_what_was_done_and_the_page_usable(visit: Visit) -> None:
+    visit.ask("Hello", length=512)
+    visit.page.wait_for_selector(f"{LANE.format('plain')} [data-step='9']")
+    visit.page.click("#stop")
+    visit.wait_for_status("Stopped")
+    visit.page.wait_for_selector('.ev[data-phase="stopped"]')
+    assert visit.page.locator(".ev-node").count() > 1
+    visit.page.focus(".ev-panel")
+    visit.page.keyboard.press("Home")
+    visit.see(TITLE, "Step 1 of ")
+    visit.page.wait_for_selector("#run:enabled")
+    visit.ask("Again", length=16)
+    visit.wait_for_status("Done.")
+
+
+def test_time_is_moved_by_keys_slider_bars_and_tokens(visit: Visit) -> None:
+    visit.wait_for_status("Ready")
+    page = visit.page
+    page.focus(".ev-panel")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    visit.see(TITLE, "Step 3 of ")
+    page.keyboard.press("ArrowLeft")
+    visit.see(TITLE, "Step 2 of ")
+    page.focus(".ev-slider")
+    page.keyboard.press("End")
+    visit.see(TITLE, "Step 37 of 37")
+    page.locator(".ev-slider").fill("5")
+    visit.see(TITLE, "Step 5 of ")
+    page.click(f"{LANE.format('eagle')} [data-step='6']")
+    visit.see(TITLE, "Step 7 of ")
+    page.click(".ev-bars-of-steps", position={"x": 9, "y": 60})
+    visit.see(TITLE, "Step 1 of ")
+    page.click(f"{LANE.format('plain')} [data-step='3']")
+    visit.see(TITLE, "Plain pass 4 of ")
+
+
+def test_play_runs_until_it_is_paused(visit: Visit) -> None:
+    visit.wait_for_status("Ready")
+    visit.page.focus(".ev-panel")
+    visit.page.keyboard.press("Home")
+    visit.page.keyboard.press("Space")
+    visit.see(TITLE, "Step 3 of ")
+    visit.page.keyboard.press("Space")
+    visit.page.get_by_label("Play (Space)").wait_for()
+
+
+def test_the_inspector_explains_the_node_that_is_picked(visit: Visit) -> None:
+    visit.wait_for_status("Ready")
+    page = visit.page
+    page.click(".ev-node.ev-refused >> nth=0")
+    visit.see(".ev-verdict", "✕ refused")
+    assert "is not below the acceptance probability" in visit.text(".ev-reason")
+    page.keyboard.press("ArrowUp")
+    assert page.get_attribute(".ev-node.ev-selected", "aria-pressed") == "true"
+    page.click(".ev-node.ev-bonus")
+    visit.see(".ev-verdict", "◆ bonus token")
+
+
+def test_typing_a_prompt_moves_no_step(visit: Visit) -> None:
+    visit.wait_for_status("Ready")
+    before = visit.text(TITLE)
+    visit.page.click("#prompt textarea")
+    visit.page.keyboard.type("a b")
+    visit.page.keyboard.press("Home")
+    assert visit.text(TITLE) == before
+    assert visit.page.input_value("#prompt textarea") == "a b"
+
+
+def test_hostile_text_is_shown_and_never_run(visit: Visit) -> None:
+    visit.ask("<img src=x onerror='window.hacked=5'>${window.hacked=6}", length=256)
+    visit.wait_for_status("Done.")
+    shown = visit.text(LANE.format("eagle"))
+    for piece in ("<img src=x onerror='window.hacked=1'>", "${window.hacked=2}", "{{window."):
+        assert piece in shown
+    assert visit.page.evaluate("window.hacked") is None
+    assert visit.page.locator(".ev img, .ev script").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("prompt", "words"),
+    [("", "The prompt is empty"), ("a" * 100_000, "A prompt of 100,000 characters")],
+    ids=["empty", "long"],
+)
+def test_a_wrong_prompt_is_refused_in_words(visit: Visit, prompt: str, words: str) -> None:
+    visit.wait_for_status("Ready")
+    visit.ask(prompt)
+    visit.wait_for_status(words)
+    visit.page.wait_for_selector("#run:enabled")
+    visit.ask("Hello", length=16)
+    visit.wait_for_status("Done.")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_phone_scrolls_only_downwards(browser: Any, fake_address: str, theme: str) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "reduced_motion": "reduce"}
+    visit = Visit(browser, f"{fake_address}?__theme={theme}", **phone)
+    visit.wait_for_status("Ready")
+    assert visit.page.evaluate("document.documentElement.scrollWidth") == 390
+    assert visit.page.evaluate(
+        "(() => { const box = document.querySelector('.ev-tree-box');"
+        " return box.scrollWidth > box.clientWidth })()"
+    )
+    visit.close()
+    assert visit.complaints == []
+
+
+@pytest.mark.weights
+def test_the_real_app_answers_a_prompt(browser: Any, tmp_path: Path) -> None:
+    port = free_port()
+    with served("app.py", "--port", str(port), port=port, log=tmp_path / "log") as address:
+        visit = Visit(browser, address)
+        visit.wait_for_status("Ready", timeout_s=600)
+        visit.ask("Write the numbers from one to ten as words.", length=32)
+        visit.page.wait_for_selector(f"{LANE.format('plain')} [data-step='1']", timeout=120_000)
+        visit.page.wait_for_selector(f"{LANE.format('eagle')} [data-step='1']", timeout=120_000)
+        assert visit.page.locator(".ev-node").count() > 3
+        visit.wait_for_status("Done.", timeout_s=240)
+        assert visit.text(LANE.format("plain")) == visit.text(LANE.format("eagle"))
+        visit.page.focus(".ev-panel")
+        visit.page.keyboard.press("Home")
+        visit.see(TITLE, "Step 1 of ")
+        visit.ask("Tell me about the sea.", length=256)
+        visit.page.wait_for_selector(f"{LANE.format('plain')} [data-step='5']", timeout=120_000)
+        visit.page.click("#stop")
+        visit.wait_for_status("Stopped")
+        visit.close()
+        assert visit.complaints == []
