@@ -98,7 +98,6 @@ class Decoding:
 
 
 def as_step(
-    tree: DraftTree,
     taken: Acceptance,
     clock: StepClock,
     *,
@@ -107,7 +106,7 @@ def as_step(
 ) -> Step:
     """The record of one step: plain numbers, nothing that lives on a device."""
     return Step(
-        nodes=tuple(_as_node(tree, taken, node) for node in range(len(tree))),
+        nodes=tuple(_as_node(taken, node) for node in range(len(taken.tree))),
         path=taken.path,
         bonus=taken.bonus,
         draft_ms=clock.draft_ms,
@@ -118,8 +117,8 @@ def as_step(
     )
 
 
-def _as_node(tree: DraftTree, taken: Acceptance, node: int) -> Node:
-    coin = taken.coins[node]
+def _as_node(taken: Acceptance, node: int) -> Node:
+    tree, coin = taken.tree, taken.coins[node]
     if node == ROOT or coin is None:
         return Node(token=tree.tokens[node], parent=None, verdict=Verdict.ROOT)
     return Node(

@@ -72,7 +72,7 @@ class Engine:
         sequence.commit(taken.committed)
         clock = StepClock(draft_ms, verify_ms, decoding.watch.lap())
         stop = decoding.stops.reason(sequence)
-        return as_step(tree, taken, clock, stop=stop, notice=notice)
+        return as_step(taken, clock, stop=stop, notice=notice)
 
     def _grow_tree(self, sequence: Sequence) -> DraftTree:
         decoding = self._decoding

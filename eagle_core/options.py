@@ -12,6 +12,7 @@ One-hot siblings match drawn ones where the target law is sharp and lose where i
 
 ONE_HOT_UP_TO = 0.3
 MAX_NEW_TOKENS = 8_192
+MIN_TEMPERATURE = 0.001  # below it, and above 0, logits divided by it would overflow
 MAX_TEMPERATURE = 10.0
 
 
@@ -30,6 +31,10 @@ class RunOptions:
     def __post_init__(self) -> None:
         _check_whole("max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS)
         _check_number("temperature", self.temperature, 0.0, MAX_TEMPERATURE)
+        if 0 < self.temperature < MIN_TEMPERATURE:
+            raise OptionError(
+                f"temperature {self.temperature:g}", expected=f"0, or at least {MIN_TEMPERATURE:g}"
+            )
         _check_number("top_p", self.top_p, 0.0, 1.0)
         if self.top_p == 0.0:
             raise OptionError("top_p 0", expected="above 0, up to 1", hint="1 to keep all tokens")

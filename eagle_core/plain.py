@@ -56,4 +56,4 @@ class Plain:
         taken = decoding.accept(tree, read, sequence)
         sequence.commit(taken.committed)
         clock = StepClock(0.0, verify_ms, decoding.watch.lap())
-        return as_step(tree, taken, clock, stop=decoding.stops.reason(sequence))
+        return as_step(taken, clock, stop=decoding.stops.reason(sequence))

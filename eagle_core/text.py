@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 HALF_CHARACTER = "\ufffd"
 MAX_PROMPT_CHARACTERS = 50_000
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # what bytes that are no UTF-8 arrive as
-LONGEST_CHARACTER = 4  # bytes, so also tokens, that one character may be spread over
 
 Decode = Callable[[Sequence[int]], str]
 
@@ -72,26 +71,29 @@ class TextStream:
 
     def __init__(self, decode: Decode) -> None:
         self._decode = decode
-        self._tokens: list[int] = []
-        self._context = 0  # where the tokens decoded for context begin
-        self._shown = 0  # tokens whose text has been given out
+        self._window: list[int] = []  # the tokens decoded together: some context, then new ones
+        self._num_context = 0  # tokens of the window whose text has been given out whole
+        self._num_given = 0  # characters of the window's text that have been given out
 
     def read(self, tokens: Sequence[int], *, is_last: bool = False) -> tuple[str, ...]:
         """The text each of these tokens completes; at the end the rest comes with the last one."""
         texts = [self._read_one(token) for token in tokens]
         if is_last and texts:
-            texts[-1] += self._give_out()
+            texts[-1] += self._decode(self._window)[self._num_given :]
         return tuple(texts)
 
     def _read_one(self, token: int) -> str:
-        self._tokens.append(token)
-        is_open = self._decode(self._tokens[self._context :]).endswith(HALF_CHARACTER)
-        if is_open and len(self._tokens) - self._shown < LONGEST_CHARACTER:
-            return ""
-        return self._give_out()
-
-    def _give_out(self) -> str:
-        before = self._decode(self._tokens[self._context : self._shown])
-        text = self._decode(self._tokens[self._context :])[len(before) :]
-        self._context, self._shown = self._shown, len(self._tokens)
+        self._window.append(token)
+        whole = self._decode(self._window)
+        complete = whole.rstrip(HALF_CHARACTER)  # what may still become a character waits
+        text = complete[self._num_given :]
+        self._num_given = max(self._num_given, len(complete))
+        if complete == whole:
+            self._slide()
         return text
+
+    def _slide(self) -> None:
+        """Keep only the newest tokens as context for those to come."""
+        self._window = self._window[self._num_context :]
+        self._num_context = len(self._window)
+        self._num_given = len(self._decode(self._window))

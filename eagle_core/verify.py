@@ -43,18 +43,26 @@ class Coin:
     draw: float | None = None
     verdict: Verdict = Verdict.NOT_REACHED
 
+    def never_flipped(self) -> Coin:
+        return replace(self, draw=None, verdict=Verdict.NOT_REACHED)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Acceptance:
-    """What a step keeps: the path from the root, its tokens, and the bonus token below it.
+    """What a step keeps of its tree: a path from the root, and the bonus token below it.
 
     `coins` has an entry per node, None for the root. `bonus` is None where a stop cut the path.
     """
 
+    tree: DraftTree
     path: tuple[int, ...]
-    tokens: tuple[int, ...]
     bonus: int | None
     coins: tuple[Coin | None, ...]
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """Along the path, the root's first."""
+        return self.tree.tokens_on(self.path)
 
     @property
     def num_accepted(self) -> int:
@@ -69,21 +77,12 @@ class Acceptance:
         """This acceptance as if it had ended after its first `num_tokens` committed tokens."""
         if num_tokens >= len(self.committed):
             return self
-        dropped = set(self.path[num_tokens + 1 :])
-        coins = [self._unreached(coin, node, dropped) for node, coin in enumerate(self.coins)]
-        return replace(
-            self,
-            path=self.path[: num_tokens + 1],
-            tokens=self.tokens[: num_tokens + 1],
-            bonus=None,
-            coins=tuple(coins),
-        )
-
-    @staticmethod
-    def _unreached(coin: Coin | None, node: int, dropped: set[int]) -> Coin | None:
-        if coin is None or node not in dropped:
-            return coin
-        return replace(coin, draw=None, verdict=Verdict.NOT_REACHED)
+        kept, dropped = self.path[: num_tokens + 1], self.path[num_tokens:]
+        coins = [
+            coin if coin is None or parent not in dropped else coin.never_flipped()
+            for coin, parent in zip(self.coins, self.tree.parents, strict=True)
+        ]
+        return replace(self, path=kept, bonus=None, coins=tuple(coins))
 
 
 class Contest(Protocol):
@@ -201,7 +200,7 @@ def walk(tree: DraftTree, law: TargetLaw, *, rule: Rule, chance: Chance) -> Acce
             break
         path.append(kept)
     _note_untried(tree, law, rule, coins)
-    return Acceptance(tuple(path), tree.tokens_on(path), bonus, tuple(coins))
+    return Acceptance(tree, tuple(path), bonus, tuple(coins))
 
 
 def choose(law: Tensor, *, rule: Rule, chance: Chance) -> int:

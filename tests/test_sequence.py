@@ -11,6 +11,7 @@ from made import EXAMPLES
 
 from eagle_core.sequence import Sequence, Stops
 from eagle_core.trace import StopReason
+from eagle_core.tree import DraftTree
 from eagle_core.verify import Acceptance
 
 FAR = Stops(end_tokens=frozenset({0}), max_new_tokens=100, max_positions=1000)
@@ -19,7 +20,8 @@ FAR = Stops(end_tokens=frozenset({0}), max_new_tokens=100, max_positions=1000)
 def kept(*accepted: int, bonus: int | None = 9) -> Acceptance:
     """A chain kept whole below root 5."""
     size = len(accepted) + 1
-    return Acceptance(tuple(range(size)), (5, *accepted), bonus, (None,) * size)
+    tree = DraftTree((5, *accepted), (None, *range(size - 1)), (0.0,) * size)
+    return Acceptance(tree, tuple(range(size)), bonus, (None,) * size)
 
 
 def written(*new: int, prompt: tuple[int, ...] = (1, 2)) -> Sequence:

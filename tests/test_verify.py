@@ -396,7 +396,6 @@ def test_what_a_cut_drops_was_never_reached() -> None:
     assert [coin.draw for coin in cut.coins[1:] if coin] == [0.99, 0.0, None, None]
 
 
-@pytest.mark.xfail(strict=True, reason="siblings refused beside a dropped node keep their coins")
 def test_a_sibling_refused_beyond_the_cut_was_never_reached() -> None:
     """root ── 0 ─┬─ 1, refused      cut after node 1, the token 0
     └─ 2, kept"""
