@@ -60,8 +60,8 @@ def test_acceptance_by_depth_counts_the_steps_that_got_there() -> None:
 
 
 def test_a_kept_leaf_does_not_count_as_a_try_below_it() -> None:
-    """root ─┬─ kept          only the refused branch is deeper
-    └─ o ── o"""
+    # root ─┬─ kept          only the refused branch is deeper
+    #       └─ o ── o
     leaf = step((5, 6, 7, 1), (None, 0, 0, 2), path=(0, 1), bonus=8)
     assert lane("eagle", prefill(), leaf).accepted_by_depth == (
         AcceptanceCount(1, 1, 1),

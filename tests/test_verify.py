@@ -156,8 +156,8 @@ def test_the_bonus_below_an_accepted_last_sibling_comes_from_its_own_law() -> No
 
 @pytest.mark.parametrize("rule", SAMPLED)
 def test_two_levels_of_siblings_leave_the_law_of_two_tokens(rule: Rule) -> None:
-    """root ─┬─ 0 ─┬─ 2       the law below a node depends on the node
-    └─ 1  └─ 1"""
+    # root ─┬─ 0 ─┬─ 2       the law below a node depends on the node
+    #       └─ 1  └─ 1
     drafts = {0: law_of(2, 5, 3), 1: law_of(3, 3, 4)}
     after = {0: NODE_LAWS[1], 1: NODE_LAWS[2], 2: NODE_LAWS[4]}  # by first committed token
 
@@ -284,8 +284,8 @@ def test_a_draw_of_zero_keeps_nothing_that_the_target_rules_out(rule: Rule) -> N
 
 
 def test_nodes_not_reached_show_the_chance_they_would_have_had() -> None:
-    """root ─┬─ 0 ── 2      0 is kept at once, so 1 is never tried, nor what hangs below it
-    └─ 1 ── 0"""
+    # root ─┬─ 0 ── 2      0 is kept at once, so 1 is never tried, nor what hangs below it
+    #       └─ 1 ── 0
     tree = tree_of((9, 0, 1, 2, 0), (None, 0, 0, 1, 2))
     taken = walk(tree, laws_by_node(*NODE_LAWS), rule="one_hot", chance=Scripted(0.1, 0.99))
     assert coins_of(taken) == [
@@ -308,8 +308,8 @@ def test_drawn_nodes_not_reached_show_the_chance_after_their_siblings_refusal() 
 
 
 def test_greedy_keeps_the_targets_first_choice_and_asks_no_chance() -> None:
-    """root ─┬─ 2 ── 0
-    └─ 0 ── 2       modes: 0 at the root, 2 below node 2, 1 below node 4"""
+    # root ─┬─ 2 ── 0
+    #       └─ 0 ── 2       modes: 0 at the root, 2 below node 2, 1 below node 4
     tree = tree_of((9, 2, 0, 0, 2), (None, 0, 0, 1, 2))
     modes = (law_of(5, 3, 2), law_of(1, 1, 8), law_of(2, 2, 6), law_of(1, 7, 2), law_of(2, 6, 2))
     taken = walk(tree, laws_by_node(*modes), rule="greedy", chance=Unused())
@@ -352,8 +352,8 @@ def test_greedy_fits_every_tree_and_every_rule_fits_a_root_alone(rule: Rule) -> 
 
 # Cutting an acceptance.
 
-#   9 ─┬─ 0 ── 1 ── 2, all kept but node 1
-#      └ node 1, refused
+#   root 9 ─┬─ 1, refused
+#           └─ 0 ── 1 ── 2, all kept
 KEPT = walk(
     tree_of((9, 1, 0, 1, 2), (None, 0, 0, 2, 3)),
     laws_by_node(
@@ -397,8 +397,8 @@ def test_what_a_cut_drops_was_never_reached() -> None:
 
 
 def test_a_sibling_refused_beyond_the_cut_was_never_reached() -> None:
-    """root ── 0 ─┬─ 1, refused      cut after node 1, the token 0
-    └─ 2, kept"""
+    # root ── 0 ─┬─ 1, refused      cut after node 1, the token 0
+    #            └─ 2, kept
     tree = tree_of((9, 0, 1, 2), (None, 0, 1, 1))
     laws = laws_by_node(law_of(8, 1, 1), law_of(1, 1, 8))
     cut = walk(tree, laws, rule="one_hot", chance=Scripted(0.0, 0.9, 0.0)).first(1)
