@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -108,6 +109,27 @@ def test_a_killed_and_resumed_run_gives_the_same_weights_and_curve_to_the_bit(
         for run in (whole, resumed)
     ]
     assert curves[0] == curves[1]
+
+
+def test_ctrl_c_ends_the_step_saves_and_lets_the_run_go_on(
+    corpus: Corpus, store: FeatureStore, target: ToyTarget, tmp_path: Path
+) -> None:
+    stopped = trainer_in(tmp_path, corpus, store, target)
+    step = stopped._step
+
+    def step_under_ctrl_c(conversations: Sequence[int]) -> object:
+        if stopped.progress.step == 7:
+            signal.raise_signal(signal.SIGINT)
+        return step(conversations)
+
+    stopped._step = step_under_ctrl_c  # type: ignore[assignment,method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        stopped.run()
+    assert stopped.progress.step == 8
+    resumed = trainer_in(tmp_path, corpus, store, target)
+    resumed.run()
+    assert resumed.progress.step == 24
+    assert [row["step"] for row in resumed.folder.curve() if "loss" in row][3:5] == [8, 10]
 
 
 def test_a_run_does_not_go_on_under_other_settings(
