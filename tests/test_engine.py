@@ -368,10 +368,11 @@ def estimate_after(
     return estimate  # type: ignore[no-any-return]
 
 
-BUSHY = (None, 0, 0, 0, 1, 1, 2, 4, 5)
+BUSHY = (None, 0, 0, 0, 1, 1, 2, 4, 5, 6)
 #     root ─┬─ 1 ─┬─ 4 ── 7
-#           ├─ 2  └─ 5 ── 8
-#           └─ 3  2 ── 6
+#           │     └─ 5 ── 8
+#           ├─ 2 ── 6 ── 9
+#           └─ 3
 
 
 def after_rounds(

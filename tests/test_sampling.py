@@ -166,6 +166,13 @@ def test_tokens_come_as_often_as_their_law_says_normalised_or_not() -> None:
         assert seen.count(1) == 0
 
 
+@pytest.mark.parametrize(("number", "token"), [(0.0, 1), (0.49, 1), (0.5, 3), (0.99, 3)])
+def test_a_draw_inverts_the_cumulated_law(number: float, token: int) -> None:
+    chance = SeededChance(0)
+    chance._random.random = lambda: number  # type: ignore[method-assign]
+    assert chance.draw(torch.tensor([0.0, 0.5, 0.0, 0.5])) == token
+
+
 @pytest.mark.parametrize("number", [0.0, 0.25, 0.5, 0.999999999999, 1 - 2**-53])
 def test_a_token_of_probability_zero_is_never_drawn(number: float) -> None:
     chance = SeededChance(0)
