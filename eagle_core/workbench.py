@@ -21,10 +21,11 @@ import transformers
 from eagle_core import cost
 from eagle_core.decoding import Decoding
 from eagle_core.drafters.eagle import EagleDrafter
-from eagle_core.drafters.heads import LoadedHead, load_head
+from eagle_core.drafters.heads import WEIGHTS, LoadedHead, load_head
 from eagle_core.engine import Engine
 from eagle_core.errors import HeadError, OptionError, PromptError
 from eagle_core.options import RunOptions
+from eagle_core.packed import pack_linears
 from eagle_core.plain import Plain
 from eagle_core.plans import AUTO, plan_named
 from eagle_core.progress import Progress, no_progress
@@ -37,7 +38,6 @@ from eagle_core.trace import Environment, Event, Settings, Step
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from eagle_core.drafters.head import EagleHead
     from eagle_core.targets.base import Target
     from eagle_core.tree import SiblingKind
 
@@ -92,6 +92,7 @@ class Workbench:
         model = load_target(source, device=place, dtype=dtype_named(dtype, place))
         report("loading the head", None)
         loaded = load_head(folder, spec=model.spec)
+        pack_linears(loaded.head)
         bench = cls(
             target=model,
             head=loaded,
@@ -164,7 +165,7 @@ class Workbench:
             return LARGEST_TREE
         conditions = {
             "target": self.environment.target,
-            "head": fingerprint(self.head.head),
+            "head": fingerprint(self.head.folder),
             "device": self.environment.device,
             "dtype": self.environment.dtype,
             "threads": str(self.environment.threads),
@@ -256,10 +257,6 @@ def device_description(device: torch.device) -> str:
     return f"CPU, {platform.machine()}, {os.cpu_count()} cores"
 
 
-def fingerprint(head: EagleHead) -> str:
+def fingerprint(folder: Path) -> str:
     """Tells one set of head weights from another."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(head.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.float().sum().cpu().numpy().tobytes())
-    return digest.hexdigest()[:16]
+    return hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()[:16]

@@ -54,7 +54,7 @@ class EagleDrafter:
         self._vocab_size = spec.vocab_size
         self._taps: Taps = (spec.last_state,)
         self._device = spec.device
-        self._dtype = head.fc.weight.dtype
+        self._dtype = next(head.parameters()).dtype
         self._feature_dtype = spec.dtype
         self._cache = HeadCache(
             head.config,

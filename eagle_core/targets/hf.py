@@ -7,12 +7,13 @@ One pass reads the root and its whole draft tree: an ancestor-only mask, positio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.nn import functional
 
 from eagle_core.errors import PromptError
+from eagle_core.packed import projection
 from eagle_core.targets.base import Taps, TargetRead, TargetSpec
 from eagle_core.targets.kv import KeyValueRows
 from eagle_core.targets.masks import causal_bias, tree_bias
@@ -52,12 +53,22 @@ class HfTarget:
         return embed
 
     def unembedding(self, tokens: Tensor | None = None) -> Callable[[Tensor], Tensor]:
-        layer, shape = self.model.get_output_embeddings(), logit_shaping(self.model.config)
-        weight, bias = layer.weight, layer.bias
-        if tokens is not None:
-            rows = tokens.to(weight.device)
-            weight, bias = weight[rows], None if bias is None else bias[rows]
-        return lambda features: shape(functional.linear(features, weight, bias))
+        if tokens is None:
+            return self._whole_unembedding
+        layer = self.model.get_output_embeddings()
+        rows = tokens.to(layer.weight.device)
+        return self._unembedding_by(
+            layer.weight[rows], None if layer.bias is None else layer.bias[rows]
+        )
+
+    @cached_property
+    def _whole_unembedding(self) -> Callable[[Tensor], Tensor]:
+        layer = self.model.get_output_embeddings()
+        return self._unembedding_by(layer.weight, layer.bias)
+
+    def _unembedding_by(self, weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+        project, shape = projection(weight, bias), logit_shaping(self.model.config)
+        return lambda features: shape(project(features))
 
     def open(self) -> HfRun:
         return HfRun(self)

@@ -19,6 +19,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from transformers.utils import logging
 
 from eagle_core.errors import TargetError
+from eagle_core.packed import pack_linears
 from eagle_core.targets import probe
 from eagle_core.targets.hf import HfTarget
 
@@ -42,6 +43,7 @@ def load_target(
             source, dtype=dtype, trust_remote_code=False
         )
         model = model.to(place)
+        pack_linears(model.base_model)
         end_token = load_tokenizer(source).eos_token_id
     end_tokens = frozenset() if end_token is None else frozenset({end_token})
     target = HfTarget(model, name=_name(source), end_tokens=end_tokens)

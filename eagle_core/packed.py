@@ -1,0 +1,67 @@
+"""Linear layers laid out once for oneDNN, for passes of a few rows on a CPU.
+
+A plain linear layer lays its weight out anew in every call, which costs as much as the product
+itself when only a handful of rows go through.
+
+Knows layers and weights. Knows nothing of what they belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+USUAL_ROWS = 16
+"""The layout is chosen for about so many rows; any number of rows gives the same product."""
+
+
+class PackedLinear(nn.Module):
+    """A frozen linear layer for inference, (…, in) to (…, out); no gradient passes through it."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        super().__init__()
+        self._bias = None if bias is None else bias.detach()
+        self._packed: Any = torch.ops.mkldnn._reorder_linear_weight(
+            weight.detach().contiguous(), USUAL_ROWS
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(
+            x, self._packed, self._bias, "none", [], ""
+        )
+        return product
+
+
+def can_pack(weight: Tensor) -> bool:
+    """Whether this machine's oneDNN has a layout of its own for this weight."""
+    return (
+        weight.device.type == "cpu"
+        and weight.dtype is torch.float32
+        and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    )
+
+
+def pack_linears(module: nn.Module) -> None:
+    """Replace every linear layer below `module` that can be packed; their weights are let go."""
+    for name, child in module.named_children():
+        if type(child) is nn.Linear and can_pack(child.weight):
+            setattr(module, name, PackedLinear(child.weight, child.bias))
+        else:
+            pack_linears(child)
+
+
+def projection(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+    """(…, in) to (…, out) by a frozen weight (out, in): packed where that is possible, and
+    plain for inputs that a gradient shall reach."""
+    plain = partial(F.linear, weight=weight, bias=bias)
+    if not can_pack(weight):
+        return plain
+    packed = PackedLinear(weight, bias)
+    return lambda x: plain(x) if x.requires_grad else packed(x)
