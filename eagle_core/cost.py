@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from pathlib import Path
 from eagle_core.progress import Progress
 
 CANDIDATES = ("chain:3", "tree:8", "tree:12", "tree:25")
-NUM_TOKENS = 48
+NUM_TOKENS = 32
 
 
 @dataclass(frozen=True)
@@ -85,4 +84,4 @@ def _write(store: Path, known: Mapping[str, object]) -> None:
         store.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=store.parent, delete=False) as file:
             json.dump(known, file, indent=2)
-        os.replace(file.name, store)  # noqa: PTH105
+        Path(file.name).replace(store)
