@@ -163,7 +163,7 @@ class Runner:
 
     def _load_bench(self) -> None:
         def progress(what: str, fraction: float | None) -> None:
-            self.model = ModelState("loading", what, fraction)
+            self.model = ModelState("loading", what[:1].upper() + what[1:], fraction)
 
         try:
             self._bench = self._load(progress)

@@ -54,19 +54,20 @@ def test_an_answer_streams_to_the_viewer_and_ends_with_charts_and_free_buttons()
     assert json.loads(streamed[0][0])["kind"] == "start"
     assert json.loads(streamed[-1][0])["kind"] == "end"
     assert all(is_untouched(value) for shown in streamed for value in shown[1:])
-    viewer, row, over_time, by_depth, run, stop = last
+    viewer, column, over_time, by_depth, by_branch, run, stop = last
     assert is_untouched(viewer)
-    assert row["visible"] is True
+    assert column["visible"] is True
     assert len(over_time.data) == 2
     assert len(by_depth.data) == 1
+    assert len(by_branch.data) == 2
     assert (run["interactive"], stop["interactive"]) == (True, False)
 
 
 def test_an_error_frees_the_buttons_and_keeps_the_charts() -> None:
     error, last = answer(acts(), prompt="")
     assert json.loads(error[0])["kind"] == "error"
-    assert all(is_untouched(value) for value in last[:4])
-    assert last[4]["interactive"] is True
+    assert all(is_untouched(value) for value in last[:5])
+    assert last[5]["interactive"] is True
 
 
 def first_seen(page: Acts) -> list[tuple[Any, ...]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import networkx as nx
 import pytest
 from fake_bench import FakeBench
 
 from app.views import charts, messages
+from app.views.graph import slot_graph, slot_places
 from app.views.palette import PALETTE, css_variables
 from eagle_core.options import RunOptions
 from eagle_core.trace import Trace
@@ -84,6 +86,29 @@ def test_acceptance_by_depth_shows_the_traces_counts(trace: Trace) -> None:
     assert list(bars.x) == [count.at for count in counts]
     assert list(bars.y) == [count.rate for count in counts]
     assert bars.customdata[0][1] == len(trace.lane("eagle").steps)
+
+
+def test_a_runs_trees_fall_into_one_graph_of_places(trace: Trace) -> None:
+    lane = trace.lane("eagle")
+    graph = slot_graph(lane)
+    assert nx.is_arborescence(graph)
+    assert len(graph) == 13
+    assert graph.nodes[()]["kept"] == lane.num_target_passes
+    assert sum(counts["kept"] for slot, counts in graph.nodes(data=True) if slot) == sum(
+        step.num_accepted for step in lane.steps
+    )
+    first = [counts["kept"] for slot, counts in graph.nodes(data=True) if len(slot) == 1]
+    assert sum(first) == lane.accepted_by_depth[0].num_accepted
+    places = slot_places(graph)
+    assert len(set(places.values())) == len(graph)
+    assert places[(0, 0)] == (2.0, 0.0)
+
+
+def test_the_worth_of_branches_is_the_share_of_steps_that_kept_them(trace: Trace) -> None:
+    lines, marks = charts.branches(trace).data
+    kept = [step.num_accepted >= 1 and step.path[1] == 1 for step in trace.lane("eagle").steps]
+    assert marks.text[1] == f"{sum(kept) / len(kept):.0%}"
+    assert len(lines.x) == 3 * (len(marks.x) - 1)
 
 
 def test_figures_have_a_height_and_no_ground(trace: Trace) -> None:

@@ -52,9 +52,10 @@ class Shown(NamedTuple):
     """What handlers change, in the order in which they return it."""
 
     viewer: gr.HTML
-    charts: gr.Row
+    charts: gr.Column
     over_time: gr.Plot
     by_depth: gr.Plot
+    by_branch: gr.Plot
     run: gr.Button
     stop: gr.Button
 
@@ -80,15 +81,21 @@ def add_race_page(demo: gr.Blocks, runner: Runner, recordings: Sequence[Recorded
         elem_id="viewer",
         elem_classes="ev-flush",
     )
-    with gr.Row(visible=False, elem_classes="ev-charts") as chart_row:
-        over_time = gr.Plot(show_label=False, elem_id="over-time")
-        by_depth = gr.Plot(show_label=False, elem_id="by-depth")
-    shown = Shown(viewer, chart_row, over_time, by_depth, run, stop)
+    shown = Shown(viewer, *_chart_column(), run, stop)
     _wire(demo, acts, form, shown)
     for number, chip in enumerate(replays):
         chip.click(
-            partial(acts.replay, number), None, [*shown[:4]], concurrency_limit=None, **QUIET
+            partial(acts.replay, number), None, [*shown[:5]], concurrency_limit=None, **QUIET
         )
+
+
+def _chart_column() -> tuple[gr.Column, gr.Plot, gr.Plot, gr.Plot]:
+    with gr.Column(visible=False, elem_classes="ev-charts") as column:
+        with gr.Row():
+            over_time = gr.Plot(show_label=False, elem_id="over-time")
+            by_depth = gr.Plot(show_label=False, elem_id="by-depth")
+        by_branch = gr.Plot(show_label=False, elem_id="by-branch")
+    return column, over_time, by_depth, by_branch
 
 
 def _prompt_box() -> gr.Textbox:
@@ -131,7 +138,7 @@ def _add_recordings(recordings: Sequence[Recorded]) -> list[gr.Button]:
 
 def _wire(demo: gr.Blocks, acts: Acts, form: Form, shown: Shown) -> None:
     buttons = [shown.run, shown.stop]
-    demo.load(acts.open_page, None, [*shown[:4]], concurrency_limit=None, **QUIET)
+    demo.load(acts.open_page, None, [*shown[:5]], concurrency_limit=None, **QUIET)
     asked = gr.on(
         [shown.run.click, form.prompt.submit],
         acts.begin,
@@ -167,14 +174,14 @@ class Acts:
         """Show the first recording, then tell how the model's loading goes until it is settled."""
         model = self._runner.model
         if self.recordings:
-            yield self._recording(self.recordings[0], _tell(model), model)
+            yield self._recording(self.recordings[0], model.text, model)
         else:
-            yield (_model_status(model), *_untouched(3))
+            yield (_model_status(model), *_untouched(4))
         while model.phase == "loading":
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
             if self._runner.model != model:
                 model = self._runner.model
-                yield (_model_status(model), *_untouched(3))
+                yield (_model_status(model), *_untouched(4))
 
     def replay(self, number: int) -> tuple[Any, ...]:
         recorded = self.recordings[number]
@@ -198,7 +205,7 @@ class Acts:
         with closing(self._runner.race(ask, visitor=str(request.session_hash))) as updates:
             for update in updates:
                 trace = update.trace
-                yield (update.message, *_untouched(5))
+                yield (update.message, *_untouched(6))
         yield (gr.skip(), *_figures(trace), *_buttons(is_running=False))
 
     def stop(self, request: gr.Request) -> tuple[Any, ...]:
@@ -223,11 +230,12 @@ class Acts:
 def _figures(trace: Trace | None) -> tuple[Any, ...]:
     """Charts of a finished run; without one the former charts stay as they are."""
     if trace is None:
-        return _untouched(3)
+        return _untouched(4)
     return (
         gr.update(visible=True),
         charts.tokens_over_time(trace),
         charts.acceptance_by_depth(trace),
+        charts.branches(trace),
     )
 
 
@@ -240,13 +248,7 @@ def _buttons(*, is_running: bool) -> tuple[Any, ...]:
 
 
 def _model_status(model: ModelState) -> str:
-    return messages.status(_tell(model), about="model", tone=_tone(model), fraction=model.fraction)
-
-
-def _tell(model: ModelState) -> str:
-    if model.phase == "loading":
-        return f"{model.text}. Meanwhile this is a recorded run."
-    return model.text
+    return messages.status(model.text, about="model", tone=_tone(model), fraction=model.fraction)
 
 
 def _tone(model: ModelState | None) -> messages.Tone:

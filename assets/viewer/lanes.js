@@ -37,27 +37,35 @@ export function createLane(method, { onPick }) {
 function painter({ rateText, values, text }) {
   let shownLane = null;
   let numShown = 0;
-  let selectedGroup = null;
+  let current = null;
   return (lane, { selected, isLive }) => {
-    const { tokensPerS, tau, numPasses, numTokens, decodeMs } = figures(lane);
-    setText(rateText, rate(tokensPerS));
-    setText(values.tau, ratio(tau));
-    setText(values.passes, String(numPasses));
-    setText(values.tokens, String(numTokens));
-    setText(values.clock, seconds(decodeMs));
     if (lane !== shownLane) {
       text.replaceChildren();
       numShown = 0;
+      current = null;
       shownLane = lane;
     }
-    const isAtEnd = text.scrollHeight - text.scrollTop - text.clientHeight < 24;
+    // Places are read before anything is written: reading after writing costs a layout.
+    const isAtEnd = isLive && text.scrollHeight - text.scrollTop - text.clientHeight < 24;
     numShown = addTokens(text, lane, numShown);
-    if (isLive && isAtEnd) text.scrollTop = text.scrollHeight;
-    selectedGroup?.classList.remove("ev-current");
-    selectedGroup = selected === null ? null : text.querySelector(`[data-step="${selected}"]`);
-    selectedGroup?.classList.add("ev-current");
-    if (selectedGroup && !isLive) reveal(text, selectedGroup);
+    const group = selected === null ? null : text.querySelector(`[data-step="${selected}"]`);
+    if (isAtEnd) text.scrollTop = text.scrollHeight;
+    else if (group && group !== current) reveal(text, group);
+    if (group !== current) {
+      current?.classList.remove("ev-current");
+      group?.classList.add("ev-current");
+      current = group;
+    }
+    writeFigures(figures(lane), { rateText, values });
   };
+}
+
+function writeFigures({ tokensPerS, tau, numPasses, numTokens, decodeMs }, { rateText, values }) {
+  setText(rateText, rate(tokensPerS));
+  setText(values.tau, ratio(tau));
+  setText(values.passes, String(numPasses));
+  setText(values.tokens, String(numTokens));
+  setText(values.clock, seconds(decodeMs));
 }
 
 /** Append what is new, one group per step, and return how many tokens are shown now. */

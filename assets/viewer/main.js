@@ -135,18 +135,18 @@ function createPage(act) {
   const element = h("div", { class: "ev" }, h("div", { class: "ev-top-line" }, status.element, badge), empty, content, announcer);
   const update = (state) => {
     status.update(state);
+    setText(badge, state.label ?? "");
+    badge.hidden = !state.label;
     setAttribute(element, "data-phase", state.phase);
     const isEmpty = !now.METHODS.some((method) => state.lanes[method].prefill) && state.phase !== "running";
     empty.hidden = !isEmpty;
     content.hidden = isEmpty;
     if (isEmpty) return;
-    score.update(state);
     for (const method of now.METHODS) {
       const selected = state.view.lane === method && state.lanes[method].steps.length ? state.view.step : null;
       lanes[method].update(state.lanes[method], { selected, isLive: state.phase === "running" && state.view.isFollowing });
     }
-    setText(badge, state.label ?? "");
-    badge.hidden = !state.label;
+    score.update(state);
     setText(facts, environmentLine(state));
     const heading = stepHeading(state);
     steps.update(state, heading);

@@ -55,15 +55,16 @@ function createChart(onPick) {
   const key = h("p", { class: "ev-key" }, h("span", {}, "ms per step"), PARTS.map((part) => h("span", {}, h("i", { class: `ev-swatch ev-swatch-${part}` }), part)), plainNote, top);
   const box = h("div", { class: "ev-chart", role: "img" }, svg);
   let numSteps = 0;
+  let width = 600;
+  new ResizeObserver(([{ contentRect }]) => { width = contentRect.width || width; }).observe(box);
   svg.addEventListener("click", (event) => {
-    const { left, width } = svg.getBoundingClientRect();
+    const { left } = svg.getBoundingClientRect();
     const place = (event.clientX - left - THUMB / 2) / Math.max(width - THUMB, 1);
     if (numSteps) onPick(Math.round(place * (numSteps - 1)));
   });
   const update = (state) => {
     const { steps } = laneInView(state);
     numSteps = steps.length;
-    const width = svg.clientWidth || 600;
     const reference = typicalMs(state.lanes.plain.steps);
     const most = Math.max(reference, ...steps.map(({ ms }) => ms)) || 1;
     const gap = (width - THUMB) / Math.max(numSteps - 1, 1);
