@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import tempfile
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,8 +80,11 @@ def _read(store: Path) -> dict[str, dict[str, object]]:
 
 def _write(store: Path, known: Mapping[str, object]) -> None:
     """Replace the file as a whole. Without room for it the next start measures again."""
-    with contextlib.suppress(OSError):
+    part = store.with_name(f"{store.name}.{os.getpid()}.part")
+    try:
         store.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=store.parent, delete=False) as file:
-            json.dump(known, file, indent=2)
-        Path(file.name).replace(store)
+        part.write_text(json.dumps(known, indent=2))
+        part.replace(store)
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink()

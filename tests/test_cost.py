@@ -119,9 +119,10 @@ def test_a_store_that_cannot_be_replaced_is_left_as_it_was(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("eagle_core.cost.os.replace", full)
+    monkeypatch.setattr("os.replace", full)
     assert find(Measuring({("tree:8", "p"): DecodeCost(10, 1.0)}), store, threads="8") == "tree:8"
     assert store.read_text() == before
+    assert [file.name for file in store.parent.iterdir()] == [store.name]
 
 
 def test_what_measuring_raises_is_not_swallowed_and_keeps_nothing(store: Path) -> None:
