@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eagle_core.errors import EagleError, OptionError
+from eagle_core.errors import EagleError, OptionError, PromptError
 from eagle_core.options import RULES, RunOptions
 from eagle_core.plans import AUTO
 from eagle_core.progress import progress_on_stderr
@@ -91,21 +91,21 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--rule", default="auto", choices=RULES, help="acceptance rule")
 
 
-def run_options(options: argparse.Namespace) -> RunOptions:
+def run_options(options: argparse.Namespace, *, tree: str) -> RunOptions:
     return RunOptions(
         max_new_tokens=options.max_new_tokens,
         temperature=options.temperature,
         top_p=options.top_p,
         top_k=options.top_k,
         seed=options.seed,
-        tree=options.tree,
+        tree=tree,
         rule=options.rule,
     )
 
 
 def run_generate(options: argparse.Namespace) -> None:
-    wanted = run_options(options)
-    prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
+    wanted = run_options(options, tree=options.tree)
+    prompt = read_prompt() if options.prompt == "-" else options.prompt
     bench = load_workbench(options)
     recording = bench.race(prompt, wanted)
     try:
@@ -115,6 +115,13 @@ def run_generate(options: argparse.Namespace) -> None:
         print(summary_table(trace))
         if options.trace:
             save_trace(trace, options.trace)
+
+
+def read_prompt() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise PromptError("a prompt on standard input that is not UTF-8 text") from error
 
 
 def load_workbench(options: argparse.Namespace) -> Workbench:

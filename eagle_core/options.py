@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eagle_core.errors import OptionError
+from eagle_core.plans import AUTO, plan_named
 
 RULES = ("auto", "greedy", "one_hot", "without_replacement")
 """`auto` follows the temperature: greedy at 0, one-hot up to 0.3, without replacement above.
@@ -25,7 +26,7 @@ class RunOptions:
     top_p: float = 1.0
     top_k: int = 0  # 0 keeps all tokens
     seed: int = 0
-    tree: str = "auto"  # or chain:N, tree:N, see `eagle_core.plans.plan_named`
+    tree: str = AUTO  # or chain:N, tree:N, see `eagle_core.plans.plan_named`
     rule: str = "auto"
 
     def __post_init__(self) -> None:
@@ -39,6 +40,8 @@ class RunOptions:
         if self.top_p == 0.0:
             raise OptionError("top_p 0", expected="above 0, up to 1", hint="1 to keep all tokens")
         _check_whole("top_k", self.top_k, 0, 2**31)
+        if self.tree != AUTO:
+            plan_named(self.tree, siblings="one_hot")
         _check_whole("seed", self.seed, 0, 2**63 - 1)
         if self.rule not in RULES:
             raise OptionError(f"rule {self.rule!r:.40}", expected=f"one of {', '.join(RULES)}")

@@ -12,6 +12,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -163,7 +164,18 @@ class Workbench:
         """On a CPU the fastest candidate, measured once and kept under `root`; else the largest."""
         if self.target.spec.device.type != "cpu":
             return LARGEST_TREE
-        conditions = {
+        return cost.fastest_tree(
+            self.measure,
+            MEASURING_PROMPTS,
+            conditions=self.conditions,
+            store=root / "fastest_tree.json",
+            progress=report,
+        )
+
+    @cached_property
+    def conditions(self) -> dict[str, str]:
+        """What must be the same for two measurements to be of the same thing."""
+        return {
             "target": self.environment.target,
             "head": fingerprint(self.head.folder),
             "device": self.environment.device,
@@ -171,13 +183,6 @@ class Workbench:
             "threads": str(self.environment.threads),
             **self.environment.versions,
         }
-        return cost.fastest_tree(
-            self.measure,
-            MEASURING_PROMPTS,
-            conditions=conditions,
-            store=root / "fastest_tree.json",
-            progress=report,
-        )
 
     def measure(self, tree: str, prompt: str, num_tokens: int = cost.NUM_TOKENS) -> cost.DecodeCost:
         """What decoding greedily with `tree` costs, the prefill left out."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
@@ -107,6 +108,7 @@ class ToyBench:
 
     auto_tree = "chain:3"
     environment = Environment("table", "perfect", "CPU", "float64", 1)
+    conditions: ClassVar[dict[str, str]] = {"head": "perfect"}
 
     def __init__(self, target: TableTarget | None = None) -> None:
         self.target = target or TableTarget(vocab_size=30, seed=1)
@@ -180,6 +182,28 @@ def test_rows_come_back_from_their_file_and_only_the_missing_run(tmp_path: Path)
     assert len(read_rows(path)) == 6
 
 
+def test_rows_made_under_other_conditions_are_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    first = run(ToyBench(), rows_file=path)
+    other = ToyBench()
+    other.conditions = {"head": "another"}  # type: ignore[misc]
+
+    assert [row.conditions for row in run(other, rows_file=path)] != [r.conditions for r in first]
+    assert other.ran, "everything was run again"
+    assert len(read_rows(path)) == 2 * len(first)
+
+
+def test_a_line_that_a_kill_left_unfinished_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    first = run(ToyBench(), rows_file=path)
+    text = path.read_text()
+    path.write_text(text[:-20])
+
+    assert read_rows(path) == first[:-1]
+    assert run(ToyBench(), rows_file=path)[:-1] == first[:-1]
+    assert len(read_rows(path)) == len(first)
+
+
 def test_a_run_left_early_keeps_the_rows_it_made(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     rows = run_questions(ToyBench(), QUESTIONS, OPTIONS, rows_file=path)  # type: ignore[arg-type]
@@ -191,7 +215,7 @@ def test_a_run_left_early_keeps_the_rows_it_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["{", "5", "null", "[]", "{}", '{"plain": 1}', '"x"'])
 def test_rows_that_cannot_be_read_are_refused(line: str, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"cannot be read .*try another --rows file"):
-        read_rows(written(tmp_path / "rows.jsonl", line))
+        read_rows(written(tmp_path / "rows.jsonl", line, ""))
 
 
 @pytest.mark.parametrize("changed", [{"plain": 5}, {"divergence": {"x": 1}}, {"new": 1}], ids=str)
@@ -200,7 +224,7 @@ def test_a_row_of_another_form_is_refused(changed: dict[str, object], tmp_path: 
     run(ToyBench(), rows_file=path)
     row = json.loads(path.read_text().splitlines()[0])
     with pytest.raises(OptionError, match="cannot be read"):
-        read_rows(written(path, row | changed))
+        read_rows(written(path, row | changed, ""))
 
 
 def test_rows_that_cannot_be_written_end_in_one_sentence(tmp_path: Path) -> None:
@@ -283,6 +307,7 @@ def made_row(
 ) -> Row:
     """Ten tokens in both lanes; the EAGLE lane in so many passes and milliseconds."""
     row = Row(
+        conditions="",
         question=question,
         category="",
         tree="tree:8",

@@ -108,7 +108,7 @@ def test_a_dash_reads_the_prompt_from_standard_input(
     use: Callable[[Bench], Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = use(Bench())
-    monkeypatch.setattr(sys, "stdin", io.StringIO("two\nlines"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"two\nlines")))
     assert cli.main(["generate", "-"]) == 0
     assert bench.asked[0][0] == "two\nlines"
 
@@ -313,3 +313,19 @@ def test_a_reader_that_goes_away_ends_the_program_quietly() -> None:
     )
     assert done.stderr == ""
     assert done.stdout in ("0\n", "1\n")
+
+
+def test_a_prompt_on_standard_input_that_is_no_text_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe\x00")))
+    assert cli.main(["generate", "-"]) == 1
+    assert capsys.readouterr().err == ("error: a prompt on standard input that is not UTF-8 text\n")
+
+
+def test_a_wrong_tree_is_refused_before_anything_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "load_workbench", lambda options: pytest.fail("loaded"))
+    assert cli.main(["generate", "hello", "--tree", "bush:3"]) == 1
+    assert "tree 'bush:3'" in capsys.readouterr().err

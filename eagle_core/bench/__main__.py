@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from tqdm import tqdm
@@ -34,8 +33,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def run_bench(options: argparse.Namespace) -> None:
     """Several trees may be given, separated by commas."""
-    wanted = run_options(options)
-    each = [replace(wanted, tree=tree) for tree in options.tree.split(",")]
+    each = [run_options(options, tree=tree) for tree in options.tree.split(",")]
     if options.count is not None and options.count < 1:
         raise OptionError(f"--count {options.count}", expected="at least 1")
     questions = load_questions(options.questions)

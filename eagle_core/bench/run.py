@@ -6,6 +6,7 @@ appended to a file as they come, and a run that is started again goes on after t
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -50,8 +51,12 @@ class LaneFigures:
 
 @dataclass(frozen=True)
 class Row:
-    """One question answered by both lanes under one tree."""
+    """One question answered by both lanes under one tree.
 
+    `conditions` is a digest of all else that decides the answer and its speed.
+    """
+
+    conditions: str
     question: str
     category: str
     tree: str
@@ -74,10 +79,13 @@ def run_questions(
     *,
     rows_file: Path | None = None,
 ) -> Iterator[Row]:
-    """A row per question and option set; those already in `rows_file` are not run again."""
-    done = {(row.question, row.tree, row.temperature): row for row in read_rows(rows_file)}
+    """A row per question and option set; those already in `rows_file` are not run again.
+
+    Rows made under other conditions (length, seed, head, machine, …) are not taken for these.
+    """
+    done = {(row.conditions, row.question, row.tree): row for row in read_rows(rows_file)}
     for turn, question in enumerate(questions):
-        keys = {(question.name, wanted.tree, wanted.temperature): wanted for wanted in options}
+        keys = {(conditions_of(bench, o), question.name, o.tree): o for o in options}
         yield from (done[key] for key in keys if key in done)
         missing = [wanted for key, wanted in keys.items() if key not in done]
         for row in run_question(bench, question, missing, turn=turn):
@@ -103,6 +111,7 @@ def run_question(
     for wanted in options:
         eagle, is_greedy = done[wanted.tree], wanted.temperature == 0
         yield Row(
+            conditions=conditions_of(bench, wanted),
             question=question.name,
             category=question.category,
             tree=wanted.tree,
@@ -111,6 +120,12 @@ def run_question(
             eagle=figures(eagle),
             divergence=find_divergence(bench.target, prompt, plain, eagle) if is_greedy else None,
         )
+
+
+def conditions_of(bench: Workbench, options: RunOptions) -> str:
+    """A digest of the bench's conditions and of all options but the tree."""
+    told = {**bench.conditions, **asdict(options), "tree": None}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def as_lane(method: str, events: Iterator[Event]) -> Lane:
@@ -133,10 +148,14 @@ def figures(lane: Lane) -> LaneFigures:
 
 
 def read_rows(path: Path | None) -> list[Row]:
+    """Rows of an earlier run; a last line that a kill left unfinished is dropped."""
     if path is None or not path.exists():
         return []
     try:
-        return [_row(json.loads(line)) for line in path.read_text().splitlines()]
+        whole, _, torn = path.read_text().rpartition("\n")
+        if torn:
+            path.write_text(f"{whole}\n" if whole else "")
+        return [_row(json.loads(line)) for line in whole.split("\n") if line]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise OptionError(
             f"rows {path} cannot be read ({error})", hint="another --rows file, or deleting it"
