@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eagle_core.errors import EagleError
+from eagle_core.errors import EagleError, TraceError
 from eagle_core.trace import Trace
 from eagle_core.trace_json import load_trace
 
@@ -32,10 +32,18 @@ def load_recordings(folder: Path = FOLDER) -> Sequence[Recorded]:
     recordings = []
     for path in sorted(folder.glob("*.json")):
         try:
-            recordings.append(Recorded(_title(path), load_trace(path.read_text("utf-8"))))
+            recordings.append(Recorded(_title(path), _read(path)))
         except (EagleError, OSError, UnicodeDecodeError) as error:
             log.warning("left out %s: %s", path.name, error)
     return tuple(recordings)
+
+
+def _read(path: Path) -> Trace:
+    trace = load_trace(path.read_text("utf-8"))
+    methods = [lane.method for lane in trace.lanes]
+    if sorted(methods) != ["eagle", "plain"]:
+        raise TraceError(f"lanes {methods}", expected="one plain and one eagle")
+    return trace
 
 
 def _title(path: Path) -> str:

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from app.ask import Ask
 from app.settings import Settings
 from app.views import messages
-from eagle_core.errors import EagleError, OptionError, PromptError
-from eagle_core.options import RunOptions
+from eagle_core.errors import EagleError
 
 if TYPE_CHECKING:
     from eagle_core import trace as traces
+    from eagle_core.options import RunOptions
 
-MAX_PROMPT_CHARACTERS = 20_000
 SECONDS_PER_MESSAGE = 1 / 30
 SECONDS_BETWEEN_LOOKS = 0.2
 STOP_PATIENCE_S = 10.0
@@ -71,34 +71,6 @@ class ModelState:
     phase: Literal["loading", "ready", "failed"]
     text: str
     fraction: float | None = None
-
-
-@dataclass(frozen=True)
-class Ask:
-    """What a visitor entered, as it came; `options` checks it."""
-
-    prompt: str
-    max_new_tokens: float | None
-    temperature: float | None
-    seed: float | None
-    tree: str
-
-    def options(self) -> RunOptions:
-        """Raises `PromptError` or `OptionError`."""
-        if not self.prompt.strip():
-            raise PromptError("the prompt is empty", hint="one of the examples")
-        if len(self.prompt) > MAX_PROMPT_CHARACTERS:
-            raise PromptError(
-                f"a prompt of {len(self.prompt):,} characters",
-                expected=f"at most {MAX_PROMPT_CHARACTERS:,}",
-                hint="a shorter one",
-            )
-        return RunOptions(
-            max_new_tokens=_whole("length", self.max_new_tokens),
-            temperature=_number("temperature", self.temperature),
-            seed=_whole("seed", self.seed),
-            tree=self.tree,
-        )
 
 
 @dataclass(frozen=True)
@@ -281,16 +253,3 @@ def _waiting(model: ModelState) -> str:
         tone="busy",
         fraction=model.fraction,
     )
-
-
-def _whole(name: str, value: object) -> int:
-    number = _number(name, value)
-    if not number.is_integer():
-        raise OptionError(f"{name} {number:g}", expected="a whole number")
-    return int(number)
-
-
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise OptionError(f"the {name} is missing", expected="a number")
-    return float(value)

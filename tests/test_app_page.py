@@ -6,6 +6,8 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +17,8 @@ import pytest
 from fake_bench import FakeBench
 
 from app import build_demo, launch_kwargs
-from app.pages.race import EXAMPLES, MAX_LENGTH, TREES, Acts
+from app.pages.acts import Acts
+from app.pages.race import EXAMPLES, MAX_LENGTH, TREES
 from app.replay import Recorded, load_recordings
 from app.runner import Runner
 from app.settings import Settings
@@ -37,7 +40,7 @@ def acts(*recordings: Recorded) -> Acts:
     runner = Runner(lambda _: FakeBench())
     runner.start_loading()
     while runner.model.phase == "loading":
-        pass
+        time.sleep(0.01)
     return Acts(runner, recordings)
 
 
@@ -106,8 +109,11 @@ def test_damaged_recordings_are_left_out(tmp_path: Path, caplog: pytest.LogCaptu
     (tmp_path / "01-a-good-one.json").write_text(dump_trace(recorded().trace), "utf-8")
     (tmp_path / "02-broken.json").write_text('{"version": 1', "utf-8")
     (tmp_path / "03-binary.json").write_bytes(b"\xff\xfe\x00")
+    lonely = replace(recorded().trace, lanes=recorded().trace.lanes[:1])
+    (tmp_path / "04-one-lane.json").write_text(dump_trace(lonely), "utf-8")
     assert [found.title for found in load_recordings(tmp_path)] == ["A good one"]
-    assert "02-broken.json" in caplog.text
+    for name in ("02-broken", "03-binary", "04-one-lane"):
+        assert name in caplog.text
 
 
 def test_shipped_recordings_can_be_read(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from fake_bench import FakeBench, FakeMoment, FakeRecording
 
-from app.runner import MAX_PROMPT_CHARACTERS, Ask, Progress, Runner, Update, runner_for
+from app.ask import MAX_PROMPT_CHARACTERS, Ask
+from app.runner import Progress, Runner, Update, runner_for
 from app.settings import Settings
 from eagle_core.errors import TargetError
 from eagle_core.options import RunOptions

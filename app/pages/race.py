@@ -1,28 +1,24 @@
 """The race: a prompt, two lanes, and every step of them.
 
-Only wires components to handlers. What is shown is made in `app.views` and drawn by the viewer.
+Only wires components to acts. What is shown is made in `app.views` and drawn by the viewer.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import gradio as gr
 
+from app.pages.acts import Acts
 from app.replay import Recorded
-from app.runner import Ask, ModelState, Runner
+from app.runner import Runner
 from app.viewer import TEMPLATE, viewer_head, viewer_script
-from app.views import charts, messages
-from eagle_core.trace import Trace
 
 EXAMPLES = Path(__file__).parents[2] / "assets" / "prompts" / "examples.json"
-SECONDS_BETWEEN_LOOKS = 0.4
 MAX_LENGTH = 512
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
@@ -49,7 +45,7 @@ class Form(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What handlers change, in the order in which they return it."""
+    """What acts change, in the order in which they return it."""
 
     viewer: gr.HTML
     charts: gr.Column
@@ -161,98 +157,3 @@ def _wire(demo: gr.Blocks, acts: Acts, form: Form, shown: Shown) -> None:
         acts.stop, None, [shown.viewer, *buttons], concurrency_limit=None, **QUIET
     )
     stopped.then(None, cancels=[running])
-
-
-class Acts:
-    """What the page does when it is touched."""
-
-    def __init__(self, runner: Runner, recordings: Sequence[Recorded]) -> None:
-        self._runner = runner
-        self.recordings = recordings
-
-    async def open_page(self) -> AsyncIterator[tuple[Any, ...]]:
-        """Show the first recording, then tell how the model's loading goes until it is settled."""
-        model = self._runner.model
-        if self.recordings:
-            yield self._recording(self.recordings[0], model.text, model)
-        else:
-            yield (_model_status(model), *_untouched(4))
-        while model.phase == "loading":
-            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
-            if self._runner.model != model:
-                model = self._runner.model
-                yield (_model_status(model), *_untouched(4))
-
-    def replay(self, number: int) -> tuple[Any, ...]:
-        recorded = self.recordings[number]
-        return self._recording(recorded, f"Recorded run: {recorded.title}.", None)
-
-    def begin(self) -> tuple[Any, ...]:
-        return _buttons(is_running=True)
-
-    def answer(
-        self,
-        prompt: str,
-        length: float,
-        temperature: float,
-        seed: float,
-        tree: str,
-        request: gr.Request,
-    ) -> Iterator[tuple[Any, ...]]:
-        """Race both lanes; each item is a viewer message and what else changes."""
-        ask = Ask(prompt or "", length, temperature, seed, tree)
-        trace = None
-        with closing(self._runner.race(ask, visitor=str(request.session_hash))) as updates:
-            for update in updates:
-                trace = update.trace
-                yield (update.message, *_untouched(6))
-        yield (gr.skip(), *_figures(trace), *_buttons(is_running=False))
-
-    def stop(self, request: gr.Request) -> tuple[Any, ...]:
-        had_run = self._runner.stop(str(request.session_hash))
-        idle = messages.status("Stopped before it began.", about="run", phase="idle")
-        return (gr.skip() if had_run else idle, *_buttons(is_running=False))
-
-    def _recording(
-        self, recorded: Recorded, text: str, model: ModelState | None
-    ) -> tuple[Any, ...]:
-        message = messages.recording(
-            recorded.title,
-            trace=recorded.trace,
-            label=f"Recorded run: {recorded.title}",
-            text=text,
-            tone=_tone(model),
-            fraction=None if model is None else model.fraction,
-        )
-        return (message, *_figures(recorded.trace))
-
-
-def _figures(trace: Trace | None) -> tuple[Any, ...]:
-    """Charts of a finished run; without one the former charts stay as they are."""
-    if trace is None:
-        return _untouched(4)
-    return (
-        gr.update(visible=True),
-        charts.tokens_over_time(trace),
-        charts.acceptance_by_depth(trace),
-        charts.branches(trace),
-    )
-
-
-def _untouched(count: int) -> tuple[Any, ...]:
-    return tuple(gr.skip() for _ in range(count))
-
-
-def _buttons(*, is_running: bool) -> tuple[Any, ...]:
-    return gr.update(interactive=not is_running), gr.update(interactive=is_running)
-
-
-def _model_status(model: ModelState) -> str:
-    return messages.status(model.text, about="model", tone=_tone(model), fraction=model.fraction)
-
-
-def _tone(model: ModelState | None) -> messages.Tone:
-    if model is None:
-        return "info"
-    tones: dict[str, messages.Tone] = {"loading": "busy", "ready": "done", "failed": "error"}
-    return tones[model.phase]

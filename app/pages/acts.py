@@ -1,0 +1,117 @@
+"""What the page does when it is touched: plain functions and generators.
+
+Each returns or yields values in the order of `race.Shown`: the viewer's message, the column of
+charts and its three figures, the buttons.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import gradio as gr
+
+from app.ask import Ask
+from app.replay import Recorded
+from app.runner import ModelState, Runner
+from app.views import charts, messages
+from eagle_core.trace import Trace
+
+SECONDS_BETWEEN_LOOKS = 0.4
+
+
+class Acts:
+    """The acts of a page over one runner."""
+
+    def __init__(self, runner: Runner, recordings: Sequence[Recorded]) -> None:
+        self._runner = runner
+        self.recordings = recordings
+
+    async def open_page(self) -> AsyncIterator[tuple[Any, ...]]:
+        """Show the first recording, then tell how the model's loading goes until it is settled."""
+        model = self._runner.model
+        if self.recordings:
+            yield self._recording(self.recordings[0], model.text, model)
+        else:
+            yield (_model_status(model), *_untouched(4))
+        while model.phase == "loading":
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+            if self._runner.model != model:
+                model = self._runner.model
+                yield (_model_status(model), *_untouched(4))
+
+    def replay(self, number: int) -> tuple[Any, ...]:
+        recorded = self.recordings[number]
+        return self._recording(recorded, f"Recorded run: {recorded.title}.", None)
+
+    def begin(self) -> tuple[Any, ...]:
+        return _buttons(is_running=True)
+
+    def answer(
+        self,
+        prompt: str,
+        length: float,
+        temperature: float,
+        seed: float,
+        tree: str,
+        request: gr.Request,
+    ) -> Iterator[tuple[Any, ...]]:
+        """Race both lanes; each item is a viewer message and what else changes."""
+        ask = Ask(prompt or "", length, temperature, seed, tree)
+        trace = None
+        with closing(self._runner.race(ask, visitor=str(request.session_hash))) as updates:
+            for update in updates:
+                trace = update.trace
+                yield (update.message, *_untouched(6))
+        yield (gr.skip(), *_figures(trace), *_buttons(is_running=False))
+
+    def stop(self, request: gr.Request) -> tuple[Any, ...]:
+        had_run = self._runner.stop(str(request.session_hash))
+        idle = messages.status("Stopped before it began.", about="run", phase="idle")
+        return (gr.skip() if had_run else idle, *_buttons(is_running=False))
+
+    def _recording(
+        self, recorded: Recorded, text: str, model: ModelState | None
+    ) -> tuple[Any, ...]:
+        message = messages.recording(
+            recorded.title,
+            trace=recorded.trace,
+            label=f"Recorded run: {recorded.title}",
+            text=text,
+            tone=_tone(model),
+            fraction=None if model is None else model.fraction,
+        )
+        return (message, *_figures(recorded.trace))
+
+
+def _figures(trace: Trace | None) -> tuple[Any, ...]:
+    """Charts of a finished run; without one the former charts stay as they are."""
+    if trace is None:
+        return _untouched(4)
+    return (
+        gr.update(visible=True),
+        charts.tokens_over_time(trace),
+        charts.acceptance_by_depth(trace),
+        charts.branches(trace),
+    )
+
+
+def _untouched(count: int) -> tuple[Any, ...]:
+    return tuple(gr.skip() for _ in range(count))
+
+
+def _buttons(*, is_running: bool) -> tuple[Any, ...]:
+    return gr.update(interactive=not is_running), gr.update(interactive=is_running)
+
+
+def _model_status(model: ModelState) -> str:
+    return messages.status(model.text, about="model", tone=_tone(model), fraction=model.fraction)
+
+
+def _tone(model: ModelState | None) -> messages.Tone:
+    if model is None:
+        return "info"
+    tones: dict[str, messages.Tone] = {"loading": "busy", "ready": "done", "failed": "error"}
+    return tones[model.phase]
