@@ -141,7 +141,9 @@ AdamW, learning rate {settings["learning_rate"]}, warm-up, then linear decay to 
 {commands}
 ```
 
-`training.json` has the settings and the curve. Every fact on this card was written by the trainer.
+The weights are those of step {_best_step(record):,}, the best by validation during training.
+`python -m eagle_core.training features` with the same corpus, folder and number of tokens comes
+before these commands. `training.json` has the settings and the curve. The trainer wrote this card.
 
 ## Data
 
@@ -154,8 +156,20 @@ Apache-2.0.
 
 
 def _commands(record: dict[str, Any] | None) -> list[str]:
-    """Those of earlier runs first."""
-    return [*_commands(record["began_with"]), record["command"]] if record else []
+    """Those of earlier runs first, each with how far it went: a run may have been stopped."""
+    if record is None:
+        return []
+    progress = record["progress"]
+    reached = f"# went on to step {progress['step']:,}, {progress['num_tokens']:,} tokens"
+    return [*_commands(record["began_with"]), record["command"], reached]
+
+
+def _best_step(record: dict[str, Any]) -> int:
+    """The validated step whose weights were kept."""
+    validated = [row for row in record["curve"] if "chain_length" in row]
+    best = max(validated, key=lambda row: row["chain_length"], default=record["progress"])
+    step: int = best["step"]
+    return step
 
 
 def _tokens_seen(record: dict[str, Any] | None) -> int:
