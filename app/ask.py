@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eagle_core.errors import OptionError, PromptError
+from eagle_core.errors import OptionError
 from eagle_core.options import RunOptions
-
-MAX_PROMPT_CHARACTERS = 20_000
-"""Far more than the default target's context holds; what fits is counted in tokens later."""
+from eagle_core.text import check_prompt
 
 
 @dataclass(frozen=True)
@@ -26,14 +24,7 @@ class Ask:
 
     def options(self) -> RunOptions:
         """Raises `PromptError` or `OptionError`."""
-        if not self.prompt.strip():
-            raise PromptError("the prompt is empty", hint="one of the examples")
-        if len(self.prompt) > MAX_PROMPT_CHARACTERS:
-            raise PromptError(
-                f"a prompt of {len(self.prompt):,} characters",
-                expected=f"at most {MAX_PROMPT_CHARACTERS:,}",
-                hint="a shorter one",
-            )
+        check_prompt(self.prompt)
         return RunOptions(
             max_new_tokens=_whole("length", self.max_new_tokens),
             temperature=_number("temperature", self.temperature),

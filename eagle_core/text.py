@@ -21,6 +21,20 @@ LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # what bytes that are no UTF-8 a
 Decode = Callable[[Sequence[int]], str]
 
 
+def check_prompt(prompt: str) -> None:
+    """Raises `PromptError` for what no target can answer; what fits is counted in tokens later."""
+    if not prompt.strip():
+        raise PromptError("the prompt is empty", hint="typing a question first")
+    if LONE_SURROGATE.search(prompt):
+        raise PromptError("a prompt with broken characters", hint="typing it again")
+    if len(prompt) > MAX_PROMPT_CHARACTERS:
+        raise PromptError(
+            f"a prompt of {len(prompt):,} characters",
+            expected=f"at most {MAX_PROMPT_CHARACTERS:,}",
+            hint="a shorter one",
+        )
+
+
 class ChatText:
     """A target's tokenizer as the product uses it; one for all lanes, nothing in it changes."""
 
@@ -33,16 +47,7 @@ class ChatText:
         The template goes straight to ids, so that no beginning-of-text token is added to those it
         renders. A tokenizer without a template gets the bare prompt.
         """
-        if not prompt.strip():
-            raise PromptError("an empty prompt", hint="typing a question first")
-        if LONE_SURROGATE.search(prompt):
-            raise PromptError("a prompt with broken characters", hint="typing it again")
-        if len(prompt) > MAX_PROMPT_CHARACTERS:
-            raise PromptError(
-                f"a prompt of {len(prompt):,} characters",
-                expected=f"at most {MAX_PROMPT_CHARACTERS:,}",
-                hint="a shorter prompt",
-            )
+        check_prompt(prompt)
         if not self._tokenizer.chat_template:
             return list(self._tokenizer(prompt)["input_ids"])
         turns = [{"role": "user", "content": prompt}]

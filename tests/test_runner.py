@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from fake_bench import FakeBench, FakeMoment, FakeRecording
 
-from app.ask import MAX_PROMPT_CHARACTERS, Ask
+from app.ask import Ask
 from app.runner import Progress, Runner, Update, runner_for
 from app.settings import Settings
 from eagle_core.errors import TargetError
 from eagle_core.options import RunOptions
+from eagle_core.text import MAX_PROMPT_CHARACTERS
 
 
 def ask(prompt: str = "Hello", **changes: Any) -> Ask:
@@ -113,8 +114,8 @@ def test_a_closed_tab_frees_the_engine() -> None:
 @pytest.mark.parametrize(
     ("entered", "words"),
     [
-        (ask(" \n"), "The prompt is empty; try one of the examples."),
-        (ask("a" * 100_000), "A prompt of 100,000 characters; expected at most 20,000;"),
+        (ask(" \n"), "The prompt is empty; try typing a question first."),
+        (ask("a" * 100_000), "A prompt of 100,000 characters; expected at most 50,000;"),
         (ask(max_new_tokens=None), "The length is missing; expected a number."),
         (ask(max_new_tokens=2.5), "Length 2.5; expected a whole number."),
         (ask(max_new_tokens=0), "Max_new_tokens 0; expected a whole number from 1"),

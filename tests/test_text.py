@@ -169,7 +169,7 @@ def test_a_tokenizer_without_a_template_gets_the_bare_prompt() -> None:
 
 @pytest.mark.parametrize("prompt", ["", " ", "\n\t  \n"])
 def test_an_empty_prompt_is_refused(prompt: str) -> None:
-    with pytest.raises(PromptError, match="an empty prompt; try typing a question first"):
+    with pytest.raises(PromptError, match="the prompt is empty; try typing a question first"):
         chat().encode_chat(prompt)
 
 
