@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -179,3 +180,22 @@ def test_help_names_every_flag() -> None:
     )
     for flag in ("target", "head", "device", "dtype", "cache", "host", "port"):
         assert f"--{flag}" in done.stdout
+
+
+def test_a_port_in_use_ends_in_one_sentence() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        command = [sys.executable, "app.py", "--port", str(port), "--target", "/no/such/folder"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    wanted = f"app.py: port {port} is in use; try --port with another number"
+    assert wanted in done.stderr.splitlines()
+
+
+def test_a_wrong_flag_ends_in_one_sentence() -> None:
+    command = [sys.executable, "app.py", "--port", "99999"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stderr == "app.py: port 99999; expected 1 to 65535\n"

@@ -82,8 +82,7 @@ function addTokens(text, lane, from) {
 }
 
 function chip(token) {
-  const isInvisible = token.text !== "" && token.text.trim() === "";
-  const element = h("span", { class: `ev-chip ev-${token.origin}${isInvisible ? " ev-blank" : ""}` }, token.text);
+  const element = h("span", { class: `ev-chip ev-${token.origin}` }, token.text);
   if (token.text.includes("\n")) element.dataset.glyph = visible(token.text).replace(/[^⏎]/g, "");
   return element;
 }

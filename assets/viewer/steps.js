@@ -6,6 +6,7 @@ import { milliseconds } from "./text.js";
 
 const HEIGHT = 76;
 const THUMB = 16; // width of the slider's thumb: its centre travels between half of it and the rest
+const CUT_AT = 3; // times the usual step
 const PARTS = ["draft", "verify", "commit"];
 const NAMES = { eagle: "EAGLE", plain: "Plain" };
 
@@ -66,7 +67,7 @@ function createChart(onPick) {
     const { steps } = laneInView(state);
     numSteps = steps.length;
     const reference = typicalMs(state.lanes.plain.steps);
-    const most = Math.max(reference, ...steps.map(({ ms }) => ms)) || 1;
+    const { top: most, isCut } = scaleOf(steps, reference);
     const gap = (width - THUMB) / Math.max(numSteps - 1, 1);
     const bar = Math.max(Math.min(gap * 0.7, THUMB), 1);
     const shape = barShapes(steps, { most, gap, bar });
@@ -76,7 +77,7 @@ function createChart(onPick) {
     const y = HEIGHT - (reference / most) * HEIGHT;
     setAttribute(line, "d", reference && state.view.lane === "eagle" ? `M0 ${y}H${width}` : "M0 0");
     setText(plainNote, reference && state.view.lane === "eagle" ? `┄ a plain pass, ${milliseconds(reference)}` : "");
-    setText(top, numSteps ? `top ${milliseconds(most)}` : "");
+    setText(top, numSteps ? `top ${milliseconds(most)}${isCut ? ", taller bars are cut" : ""}` : "");
     setAttribute(box, "aria-label", numSteps ? `Milliseconds of ${numSteps} steps, at most ${milliseconds(most)}` : "No steps yet");
   };
   return { element: h("div", {}, key, box), update };
@@ -94,6 +95,13 @@ function barShapes(steps, { most, gap, bar }) {
     }
   }
   return shape;
+}
+
+/** The top of the axis; a few steps far beyond the others are cut rather than flatten them all. */
+export function scaleOf(steps, reference) {
+  const longest = steps.reduce((most, { ms }) => Math.max(most, ms), reference) || 1;
+  const usual = CUT_AT * Math.max(typicalMs(steps), reference);
+  return longest > usual && usual > 0 ? { top: usual, isCut: true } : { top: longest, isCut: false };
 }
 
 /** The median length of a step. */

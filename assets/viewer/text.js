@@ -55,7 +55,10 @@ export function probability(value) {
   return value.toFixed(2);
 }
 
-export const milliseconds = (ms) => `${ms < 9.95 ? ms.toFixed(1) : Math.round(ms)} ms`;
+export function milliseconds(ms) {
+  if (ms >= 10_000) return `${(ms / 1000).toFixed(1)} s`;
+  return `${ms < 9.95 ? ms.toFixed(1) : Math.round(ms)} ms`;
+}
 
 export const seconds = (ms) => `${(ms / 1000).toFixed(2)} s`;
 

@@ -5,6 +5,7 @@ import test from "node:test";
 
 import { clip, milliseconds, ordinal, pieceOf, probability, treeName, visible } from "../../assets/viewer/text.js";
 import { niceCeiling, sameness } from "../../assets/viewer/score.js";
+import { scaleOf } from "../../assets/viewer/steps.js";
 import { apply, initialState } from "../../assets/viewer/state.js";
 import { reason, summary } from "../../assets/viewer/why.js";
 import { eagleStep, plainStep, trace } from "./samples.mjs";
@@ -39,6 +40,7 @@ test("probabilities have two digits and never pretend to be certain", () => {
 test("numbers read well", () => {
   assert.equal(milliseconds(4.12), "4.1 ms");
   assert.equal(milliseconds(61.7), "62 ms");
+  assert.equal(milliseconds(12_340), "12.3 s");
   assert.deepEqual([1, 2, 3, 4, 11, 12, 13, 21, 22].map(ordinal), ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd"]);
   assert.equal(treeName("tree:25"), "tree of 25");
   assert.deepEqual([0, 950, 1400, 2000, 5363].map(niceCeiling), [0, 1000, 1500, 2000, 6000]);
@@ -55,6 +57,13 @@ test("a node's fate is told with its numbers", () => {
   assert.match(reason(refused, 3), /its parent was not kept/);
   assert.equal(summary(step), "2 accepted + bonus token · 3 drafted · 1 target pass");
   assert.equal(summary(plainStep(4)), "1 target pass, 1 token");
+});
+
+test("one step far beyond the others is cut, not let flatten them", () => {
+  const steps = [40, 50, 45, 900].map((ms) => ({ ms }));
+  assert.deepEqual(scaleOf(steps, 30), { top: 150, isCut: true });
+  assert.deepEqual(scaleOf(steps.slice(0, 3), 30), { top: 50, isCut: false });
+  assert.deepEqual(scaleOf([], 0), { top: 1, isCut: false });
 });
 
 test("the verdict on both texts says what it may", () => {
