@@ -48,7 +48,6 @@ def test_a_recorded_run_is_there_at_first_sight(visit: Visit) -> None:
 
 def test_a_run_fills_both_lanes_and_ends_with_a_verdict(visit: Visit) -> None:
     visit.ask("Hello", length=48)
-    visit.page.wait_for_selector('.ev[data-phase="running"]')
     visit.wait_for_status("Done.")
     plain, eagle = (visit.text(LANE.format(method)) for method in ("plain", "eagle"))
     assert plain == eagle
