@@ -42,7 +42,7 @@ def test_a_recorded_run_is_there_at_first_sight(visit: Visit) -> None:
     visit.wait_for_status("Ready")
     assert visit.text(".ev-badge") == "Recorded run: Story"
     assert visit.text(".ev-speedup").endswith(TIMES)
-    assert visit.page.locator(".ev-node").count() > 20
+    visit.page.wait_for_selector(".ev-node >> nth=20")
     visit.page.wait_for_selector("#by-depth .js-plotly-plot")
 
 
@@ -66,7 +66,7 @@ def test_stop_keeps_what_was_done_and_the_page_usable(visit: Visit) -> None:
     visit.page.click("#stop")
     visit.wait_for_status("Stopped")
     visit.page.wait_for_selector('.ev[data-phase="stopped"]')
-    assert visit.page.locator(".ev-node").count() > 1
+    visit.page.wait_for_selector(".ev-node >> nth=1")
     visit.page.focus(".ev-panel")
     visit.page.keyboard.press("Home")
     visit.see(TITLE, "Step 1 of ")
@@ -177,13 +177,14 @@ def test_the_real_app_answers_a_prompt(browser: Any, tmp_path: Path) -> None:
         visit.ask("Write the numbers from one to ten as words.", length=32)
         visit.page.wait_for_selector(f"{LANE.format('plain')} [data-step='1']", timeout=120_000)
         visit.page.wait_for_selector(f"{LANE.format('eagle')} [data-step='1']", timeout=120_000)
-        assert visit.page.locator(".ev-node").count() > 3
+        visit.page.wait_for_selector(".ev-node >> nth=3")
         visit.wait_for_status("Done.", timeout_s=240)
         assert visit.text(LANE.format("plain")) == visit.text(LANE.format("eagle"))
         visit.page.focus(".ev-panel")
         visit.page.keyboard.press("Home")
         visit.see(TITLE, "Step 1 of ")
         visit.ask("Tell me about the sea.", length=256)
+        visit.page.wait_for_selector('.ev[data-phase="running"]')  # not the run before
         visit.page.wait_for_selector(f"{LANE.format('plain')} [data-step='5']", timeout=120_000)
         visit.page.click("#stop")
         visit.wait_for_status("Stopped")
