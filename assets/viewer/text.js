@@ -5,20 +5,8 @@ const GLYPHS = { " ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥", "\u00a0": "�
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u200c-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/;
 const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]|[\u{1f300}-\u{1faff}]/u;
 
-/** A token as runs of plain text and of glyphs that stand for what cannot be seen. */
-export function visibleRuns(text) {
-  const runs = [];
-  for (const character of text) {
-    const glyph = glyphOf(character);
-    const last = runs.at(-1);
-    if (last && last.isGlyph === (glyph !== null)) last.text += glyph ?? character;
-    else runs.push({ text: glyph ?? character, isGlyph: glyph !== null });
-  }
-  return runs;
-}
-
 /** A token with its spaces, newlines and control characters made visible. */
-export const visible = (text) => visibleRuns(text).map((run) => run.text).join("");
+export const visible = (text) => [...text].map((character) => glyphOf(character) ?? character).join("");
 
 function glyphOf(character) {
   if (character in GLYPHS) return GLYPHS[character];

@@ -2,7 +2,7 @@
 
 import { s } from "./dom.js";
 import { layoutTree } from "./layout.js";
-import { clip, pieceOf, probability, visibleRuns } from "./text.js";
+import { clip, pieceOf, probability } from "./text.js";
 import { VERDICTS, spoken } from "./why.js";
 
 const NODE = { width: 106, height: 42 };
@@ -67,7 +67,7 @@ function drawNodes(step, parents, { at, pieces, selected }) {
       "aria-label": facts.spoken,
       "aria-pressed": isSelected,
     }, drawBox(facts.kind), s("text", { class: "ev-mark", x: 9, y: 17 }, facts.mark),
-    drawLabel(facts.name, facts.mark ? 23 : 9), drawNumbers(facts));
+    drawLabel(facts), drawNumbers(facts));
   });
 }
 
@@ -94,16 +94,12 @@ function drawBox(kind) {
   return s("path", { class: "ev-box", d: `M9 0H${width - 9}L${width} ${height / 2}L${width - 9} ${height}H9L0 ${height / 2}Z` });
 }
 
-function drawLabel(name, x) {
-  const runs = visibleRuns(clip(name, LABEL_COLUMNS));
-  const spans = runs.flatMap(({ text }) => splitGlyphs(text));
-  return s("text", { class: "ev-token", x, y: 17 }, spans);
-}
-
-// Glyphs that stand for spaces are part of the piece by now; they are drawn fainter.
-function splitGlyphs(text) {
-  return text.split(/([␣⏎⇥]+)/).filter(Boolean)
-    .map((part) => s("tspan", { class: /^[␣⏎⇥]/.test(part) ? "ev-glyph" : "" }, part));
+function drawLabel({ name, mark, kind }) {
+  const columns = kind === "bonus" ? LABEL_COLUMNS - 1 : LABEL_COLUMNS; // its corners are cut
+  // Glyphs that stand for spaces are part of the name by now; they are drawn fainter.
+  const parts = clip(name, columns).split(/([␣⏎⇥]+)/).filter(Boolean);
+  return s("text", { class: "ev-token", x: mark ? 23 : 9, y: 17 },
+    parts.map((part) => s("tspan", { class: /^[␣⏎⇥]/.test(part) ? "ev-glyph" : null }, part)));
 }
 
 function drawNumbers({ numbers, note }) {
