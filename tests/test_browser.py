@@ -154,6 +154,28 @@ def test_a_wrong_prompt_is_refused_in_words(visit: Visit, prompt: str, words: st
     visit.wait_for_status("Done.")
 
 
+def test_a_waiting_run_can_be_taken_back_and_a_closed_tab_gives_way(
+    browser: Any, fake_address: str, visit: Visit
+) -> None:
+    other = Visit(browser, fake_address)
+    other.wait_for_status("Ready")
+    visit.wait_for_status("Ready")
+    other.ask("First in line", length=256)
+    other.page.wait_for_selector('.ev[data-phase="running"]')
+    visit.ask("Second in line", length=16)
+    visit.page.click("#stop:enabled")
+    visit.wait_for_status("Stopped before it began.")
+    visit.page.wait_for_selector("#run:enabled")
+    other.wait_for_status("Done.")
+    other.ask("A long one", length=512)
+    other.page.wait_for_selector('.ev[data-phase="running"]')
+    assert visit.text(".ev-badge") == "Recorded run: Story", "the run taken back has not begun"
+    other.close()
+    visit.ask("After a closed tab", length=16)
+    visit.wait_for_status("Done.", timeout_s=20)
+    assert other.complaints == []
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_phone_scrolls_only_downwards(browser: Any, fake_address: str, theme: str) -> None:
     phone = {"viewport": {"width": 390, "height": 844}, "reduced_motion": "reduce"}

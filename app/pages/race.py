@@ -152,8 +152,7 @@ def _wire(demo: gr.Blocks, acts: Acts, form: Form, shown: Shown) -> None:
         show_progress="hidden",
         api_name="race",
     )
-    # First let the run end by itself, which leaves its partial trace; then drop what still waits.
-    stopped = shown.stop.click(
-        acts.stop, None, [shown.viewer, *buttons], concurrency_limit=None, **QUIET
-    )
-    stopped.then(None, cancels=[running])
+    # The browser takes a click's listeners one after the other: first the run ends by itself, which
+    # leaves its partial trace, then a run that still waits for its turn is taken out of the queue.
+    shown.stop.click(acts.stop, None, [shown.viewer, *buttons], concurrency_limit=None, **QUIET)
+    shown.stop.click(None, cancels=[running])
