@@ -97,6 +97,7 @@ class Runner:
         self._device = threading.Lock()
         self._starting = threading.Lock()
         self._runs: dict[str, _Run] = {}
+        self._asked: set[str] = set()  # visitors whose run is on its way to `race`
         self.model = ModelState("failed", "The model has not been loaded yet.")
 
     def start_loading(self) -> None:
@@ -107,9 +108,18 @@ class Runner:
             self.model = ModelState("loading", "Loading the model")
         threading.Thread(target=self._load_bench, name="load-model", daemon=True).start()
 
+    def expect(self, visitor: str) -> None:
+        """Note that the visitor has asked for a run, which may still have to wait for its turn."""
+        self._asked.add(visitor)
+
+    def is_busy(self, visitor: str) -> bool:
+        """Whether the visitor has a run, under way or on its way."""
+        return visitor in self._asked or visitor in self._runs
+
     def race(self, ask: Ask, *, visitor: str) -> Generator[Update, None, None]:
         """Answer in both lanes. Ends in words, never in an exception."""
         run = self._runs[visitor] = _Run()
+        self._asked.discard(visitor)
         try:
             yield from self._answer(ask, run)
         except EagleError as error:
@@ -118,15 +128,16 @@ class Runner:
             log.exception("a run failed")
             yield Update(messages.error(run.name, UNEXPECTED))
         finally:
-            run.is_over.set()
             if self._runs.get(visitor) is run:
                 del self._runs[visitor]
+            run.is_over.set()
 
     def stop(self, visitor: str) -> bool:
         """Ask the visitor's run to end after its current step, and wait until it has.
 
         False where that visitor has no run, as when it still waits for its turn.
         """
+        self._asked.discard(visitor)
         run = self._runs.get(visitor)
         if run is None:
             return False

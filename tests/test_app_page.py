@@ -53,25 +53,60 @@ def is_untouched(value: Any) -> bool:
     return value == gr.skip()
 
 
-def test_an_answer_streams_to_the_viewer_and_ends_with_charts_and_free_buttons() -> None:
+def test_an_answer_streams_to_the_viewer_and_ends_with_charts() -> None:
     *streamed, last = answer(acts())
     assert json.loads(streamed[0][0])["kind"] == "start"
     assert json.loads(streamed[-1][0])["kind"] == "end"
     assert all(is_untouched(value) for shown in streamed for value in shown[1:])
-    viewer, column, over_time, by_depth, by_branch, run, stop = last
+    viewer, column, over_time, by_depth, by_branch = last
     assert is_untouched(viewer)
     assert column["visible"] is True
     assert len(over_time.data) == 2
     assert len(by_depth.data) == 1
     assert len(by_branch.data) == 2
-    assert (run["interactive"], stop["interactive"]) == (True, False)
 
 
-def test_an_error_frees_the_buttons_and_keeps_the_charts() -> None:
+def test_an_error_keeps_the_charts() -> None:
     error, last = answer(acts(), prompt="")
     assert json.loads(error[0])["kind"] == "error"
-    assert all(is_untouched(value) for value in last[:5])
-    assert last[5]["interactive"] is True
+    assert all(is_untouched(value) for value in last)
+
+
+def is_running(buttons: tuple[Any, ...]) -> bool:
+    run, stop = buttons
+    assert run["interactive"] != stop["interactive"]
+    return bool(stop["interactive"])
+
+
+@pytest.mark.parametrize("prompt", ["Hello", ""])
+def test_the_buttons_are_taken_when_a_run_is_asked_for_and_freed_when_it_is_over(
+    prompt: str,
+) -> None:
+    page = acts()
+    assert is_running(page.begin(VISITOR))
+    answer(page, prompt)
+    assert not is_running(page.buttons(VISITOR))
+
+
+def test_a_late_word_of_one_run_does_not_free_the_buttons_of_the_next() -> None:
+    page = acts()
+    page.begin(VISITOR)
+    answer(page)
+    page.begin(VISITOR)
+    assert is_running(page.buttons(VISITOR))
+
+
+def test_another_visitors_run_leaves_the_buttons_alone() -> None:
+    page = acts()
+    page.begin(VISITOR)
+    assert not is_running(page.buttons(SimpleNamespace(session_hash="you")))  # type: ignore[arg-type]
+
+
+def test_stop_frees_the_buttons_of_a_run_that_still_waits() -> None:
+    page = acts()
+    page.begin(VISITOR)
+    _, *buttons = page.stop(VISITOR)
+    assert not is_running(tuple(buttons))
 
 
 def first_seen(page: Acts) -> list[tuple[Any, ...]]:

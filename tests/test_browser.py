@@ -56,8 +56,8 @@ def test_a_run_fills_both_lanes_and_ends_with_a_verdict(visit: Visit) -> None:
     assert float(visit.text(".ev-speedup").rstrip(TIMES)) > 1
     assert visit.page.locator(".ev-chip.ev-accepted").count() > 5
     assert visit.page.locator(".ev-chip.ev-bonus").count() > 5
-    assert visit.page.is_enabled("#run")
-    assert visit.page.is_disabled("#stop")
+    visit.page.wait_for_selector("#run:enabled")
+    visit.page.wait_for_selector("#stop:disabled")
 
 
 def test_stop_keeps_what_was_done_and_the_page_usable(visit: Visit) -> None:

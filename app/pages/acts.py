@@ -46,8 +46,17 @@ class Acts:
         recorded = self.recordings[number]
         return self._recording(recorded, f"Recorded run: {recorded.title}.", None)
 
-    def begin(self) -> tuple[Any, ...]:
-        return _buttons(is_running=True)
+    def begin(self, request: gr.Request) -> tuple[Any, ...]:
+        self._runner.expect(str(request.session_hash))
+        return self.buttons(request)
+
+    def buttons(self, request: gr.Request) -> tuple[Any, ...]:
+        """Run and Stop as they should be now, whatever this is an answer to.
+
+        A run's own last message comes twice and may come late, so it says nothing of buttons: it
+        could undo those of the next run.
+        """
+        return _buttons(is_running=self._runner.is_busy(str(request.session_hash)))
 
     def answer(
         self,
@@ -64,13 +73,13 @@ class Acts:
         with closing(self._runner.race(ask, visitor=str(request.session_hash))) as updates:
             for update in updates:
                 trace = update.trace
-                yield (update.message, *_untouched(6))
-        yield (gr.skip(), *_figures(trace), *_buttons(is_running=False))
+                yield (update.message, *_untouched(4))
+        yield (gr.skip(), *_figures(trace))
 
     def stop(self, request: gr.Request) -> tuple[Any, ...]:
         had_run = self._runner.stop(str(request.session_hash))
         idle = messages.status("Stopped before it began.", about="run", phase="idle")
-        return (gr.skip() if had_run else idle, *_buttons(is_running=False))
+        return (gr.skip() if had_run else idle, *self.buttons(request))
 
     def _recording(
         self, recorded: Recorded, text: str, model: ModelState | None

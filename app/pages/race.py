@@ -146,12 +146,13 @@ def _wire(demo: gr.Blocks, acts: Acts, form: Form, shown: Shown) -> None:
     running = asked.then(
         acts.answer,
         [*form],
-        [*shown],
+        [*shown[:5]],
         concurrency_id="device",
         concurrency_limit=1,
         show_progress="hidden",
         api_name="race",
     )
+    running.then(acts.buttons, None, buttons, queue=False, **QUIET)
     # The browser takes a click's listeners one after the other: first the run ends by itself, which
     # leaves its partial trace, then a run that still waits for its turn is taken out of the queue.
     shown.stop.click(acts.stop, None, [shown.viewer, *buttons], concurrency_limit=None, **QUIET)
