@@ -59,9 +59,13 @@ def pack_linears(module: nn.Module) -> None:
 
 def projection(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
     """(…, in) to (…, out) by a frozen weight (out, in): packed where that is possible, and
-    plain for inputs that a gradient shall reach."""
+    plain for inputs that a gradient shall reach, or that autocast takes to another dtype."""
     plain = partial(F.linear, weight=weight, bias=bias)
     if not can_pack(weight):
         return plain
     packed = PackedLinear(weight, bias)
-    return lambda x: plain(x) if x.requires_grad else packed(x)
+    return lambda x: plain(x) if x.requires_grad or _is_autocast() else packed(x)
+
+
+def _is_autocast() -> bool:
+    return bool(torch.is_autocast_enabled("cpu"))

@@ -90,10 +90,10 @@ def test_a_killed_and_resumed_run_gives_the_same_weights_and_curve_to_the_bit(
     killed = trainer_in(tmp_path / "parts", corpus, store, target)
     step = killed._step
 
-    def step_or_die(conversations: Sequence[int]) -> object:
+    def step_or_die(conversations: Sequence[int], **others: bool) -> object:
         if killed.progress.step == 13:
             raise KilledError
-        return step(conversations)
+        return step(conversations, **others)
 
     killed._step = step_or_die  # type: ignore[assignment,method-assign]
     with pytest.raises(KilledError):
@@ -117,12 +117,12 @@ def test_ctrl_c_ends_the_step_saves_and_lets_the_run_go_on(
     stopped = trainer_in(tmp_path, corpus, store, target)
     step = stopped._step
 
-    def step_under_ctrl_c(conversations: Sequence[int]) -> object:
+    def step_or_ctrl_c(conversations: Sequence[int], **others: bool) -> object:
         if stopped.progress.step == 7:
             signal.raise_signal(signal.SIGINT)
-        return step(conversations)
+        return step(conversations, **others)
 
-    stopped._step = step_under_ctrl_c  # type: ignore[assignment,method-assign]
+    stopped._step = step_or_ctrl_c  # type: ignore[assignment,method-assign]
     with pytest.raises(KeyboardInterrupt):
         stopped.run()
     assert stopped.progress.step == 8

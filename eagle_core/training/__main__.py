@@ -19,6 +19,7 @@ import torch
 from eagle_core.errors import EagleError
 from eagle_core.training.commands import compute, export, train
 from eagle_core.training.objectives import NOISES
+from eagle_core.training.settings import OPTIMIZERS, PRECISIONS
 
 ABOUT_CORPUS = (
     "Conversations that the target had with itself. User turns were sampled by the target, or are "
@@ -83,6 +84,8 @@ def _training_flags(flags: argparse.ArgumentParser) -> None:
     add = flags.add_argument
     add("--start-from", type=Path, help="a head folder whose weights to begin with")
     add("--batch-tokens", type=int, default=1024)
+    add("--precision", choices=PRECISIONS, default="float32", help="of the matrix products")
+    add("--optimizer", choices=OPTIMIZERS, default="adamw")
     add("--learning-rate", type=float, default=1.5e-3)
     add("--warmup-share", type=float, default=0.03, help="of the run")
     add("--weight-decay", type=float, default=0.01)

@@ -68,6 +68,16 @@ def _pairs_of(corpus: Corpus, store: FeatureStore, conversation: int) -> tuple[T
     return tokens[1:-1], features[:-2], features[1:-1], answer[2:], tokens[2:]
 
 
+def num_pairs(corpus: Corpus, conversations: Sequence[int]) -> int:
+    """Rows of the batch that these conversations make."""
+    return sum(int(corpus.lengths[number]) - MIN_TOKENS + 1 for number in conversations)
+
+
+def num_counted(corpus: Corpus, conversations: Sequence[int]) -> int:
+    """Rows of that batch that count."""
+    return sum(int(corpus.answer[corpus.rows(number)][2:].sum()) for number in conversations)
+
+
 def with_pairs(corpus: Corpus, conversations: Sequence[int]) -> tuple[int, ...]:
     """Those of the conversations that are long enough to have a pair."""
     return tuple(c for c in conversations if corpus.lengths[c] >= MIN_TOKENS)

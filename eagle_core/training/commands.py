@@ -34,6 +34,7 @@ from eagle_core.training.export import RECORD, Provenance, export_head
 from eagle_core.training.features import FeatureStore, compute_features
 from eagle_core.training.loop import Trainer, TrainingData
 from eagle_core.training.objectives import LossWeights
+from eagle_core.training.processes import Processes
 from eagle_core.training.settings import Intervals, TrainingSettings
 
 VALIDATION_BATCH_TOKENS = 2048
@@ -59,6 +60,8 @@ def compute(options: argparse.Namespace) -> None:
 
 
 def train(options: argparse.Namespace) -> None:
+    processes = Processes.joined(device=options.device)
+    options.device = processes.device
     material = _material(options)
     spec = material.target.spec
     folder = RunFolder(options.run)
@@ -66,7 +69,8 @@ def train(options: argparse.Namespace) -> None:
     head = EagleHead(_config(options, spec)).to(spec.device)
     if options.start_from is not None:
         _take_weights(head, options.start_from, spec)
-        folder.note_origin(options.start_from / RECORD)
+        if processes.is_main:
+            folder.note_origin(options.start_from / RECORD)
     trainer = Trainer(
         head,
         material.target,
@@ -81,10 +85,12 @@ def train(options: argparse.Namespace) -> None:
             checkpoint=options.checkpoint_every,
         ),
         validator=_validator(options, material),
+        processes=processes,
     )
-    folder.note_command(shlex.join(["python", "-m", "eagle_core.training", *sys.argv[1:]]))
+    if processes.is_main:
+        folder.note_command(shlex.join(["python", "-m", "eagle_core.training", *sys.argv[1:]]))
     trainer.run()
-    if options.head is not None:
+    if options.head is not None and processes.is_main:
         _export(options, material)
 
 
@@ -184,6 +190,8 @@ def _settings(options: argparse.Namespace) -> TrainingSettings:
         num_steps=options.steps,
         minutes=minutes,
         batch_tokens=options.batch_tokens,
+        precision=options.precision,
+        optimizer=options.optimizer,
         learning_rate=options.learning_rate,
         weight_decay=options.weight_decay,
         clip_norm=options.clip_norm,

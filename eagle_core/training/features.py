@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,10 @@ FLUSH_TOKENS = 8192
 
 @dataclass(frozen=True)
 class FeatureIndex:
-    """What a store holds; all but the count must match on resuming."""
+    """What a store holds; all but the count must match on resuming.
+
+    A reader may run its own target in another dtype than the one that made the rows.
+    """
 
     corpus: str  # the corpus' digest
     target: str
@@ -50,7 +54,8 @@ class FeatureStore:
     """Read-only rows of a finished, or partly finished, store."""
 
     def __init__(self, folder: Path, *, corpus: Corpus, spec: TargetSpec) -> None:
-        index = _read_index(folder, FeatureIndex.of(corpus, spec))
+        expected = FeatureIndex.of(corpus, spec)
+        index = _read_index(folder, expected, but=("num_tokens_done", "computed_in"))
         if index is None or index.num_tokens_done == 0:
             raise CorpusError(
                 f"no features in {folder}", hint="`python -m eagle_core.training features` first"
@@ -138,7 +143,10 @@ def _bar(total: int, done: int) -> tqdm[Any]:
     return tqdm(total=total, initial=done, unit="token", unit_scale=True, desc="features")
 
 
-def _read_index(folder: Path, expected: FeatureIndex) -> FeatureIndex | None:
+def _read_index(
+    folder: Path, expected: FeatureIndex, *, but: Sequence[str] = ("num_tokens_done",)
+) -> FeatureIndex | None:
+    """None where there is no store; refuses one that differs in anything `but` what is named."""
     path = folder / INDEX
     try:
         found = FeatureIndex(**json.loads(path.read_text()))
@@ -149,7 +157,7 @@ def _read_index(folder: Path, expected: FeatureIndex) -> FeatureIndex | None:
             f"{path} cannot be read ({error})", hint="deleting the folder and starting anew"
         ) from None
     for name, value in asdict(expected).items():
-        if name != "num_tokens_done" and getattr(found, name) != value:
+        if name not in but and getattr(found, name) != value:
             raise CorpusError(
                 f"features in {folder} have {name} {getattr(found, name)}",
                 expected=str(value),

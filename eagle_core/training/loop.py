@@ -1,6 +1,7 @@
 """Train a head on stored features.
 
-    batch ─▶ noise ─▶ unroll ─▶ loss ─▶ clip ─▶ AdamW            validate, log, checkpoint
+    batch ─▶ noise ─▶ unroll ─▶ loss ─▶ sum over processes ─▶ clip ─▶ optimiser
+                                                               validate, log, checkpoint
 
 The order of the data and the noise follow from the seed, so a run that is killed and resumed gives
 the same weights, bit for bit, as one that was not. Knows no particular target and no file formats.
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
@@ -20,13 +22,22 @@ from tqdm import tqdm
 from eagle_core.drafters.head import EagleHead
 from eagle_core.errors import CorpusError
 from eagle_core.targets.base import Target
-from eagle_core.training.batches import batch_of, packed, shuffled, with_pairs
+from eagle_core.training.batches import (
+    batch_of,
+    num_counted,
+    num_pairs,
+    packed,
+    shuffled,
+    with_pairs,
+)
 from eagle_core.training.checkpoint import RunFolder
 from eagle_core.training.corpus import Corpus
 from eagle_core.training.evaluate import Validator
 from eagle_core.training.features import FeatureStore
 from eagle_core.training.interrupts import interrupts
 from eagle_core.training.objectives import Loss, loss_of, with_noise
+from eagle_core.training.optimizing import Optimizers
+from eagle_core.training.processes import Processes
 from eagle_core.training.settings import Intervals, TrainingSettings, rate_at
 from eagle_core.training.unroll import unroll
 
@@ -53,6 +64,15 @@ class Progress:
     best_chain_length: float = 0.0
 
 
+@dataclass(frozen=True, eq=False)
+class Done:
+    """One step as all processes together made it."""
+
+    loss: Loss
+    seconds: float
+    is_interrupted: bool  # any of them was asked to end
+
+
 class Trainer:
     """One run: a head, its optimiser, and its place in the data."""
 
@@ -66,6 +86,7 @@ class Trainer:
         settings: TrainingSettings,
         intervals: Intervals | None = None,
         validator: Validator | None = None,
+        processes: Processes | None = None,
     ) -> None:
         self.head = head
         self.data = data
@@ -77,16 +98,11 @@ class Trainer:
         self._embedding = target.embedding()
         self._unembedding = target.unembedding(data.vocabulary.to(self._device))
         self._validator = validator
-        self._noise = torch.Generator().manual_seed(settings.seed)
+        self._processes = processes or Processes()
         self._training = with_pairs(data.corpus, data.conversations)
         if not self._training:
             raise CorpusError("no conversation to train on", hint="more features")
-        self._optimizer = torch.optim.AdamW(
-            _decayed_and_not(head, settings.weight_decay),
-            lr=settings.learning_rate,
-            betas=settings.betas,
-            fused=True,
-        )
+        self._optimizers = Optimizers(head.parameters(), settings)
 
     def run(self) -> None:
         """Train to the end of the budget, from wherever the folder's checkpoint is.
@@ -94,17 +110,18 @@ class Trainer:
         Ctrl-C ends the step at hand, saves a checkpoint and raises KeyboardInterrupt.
         """
         self._resume()
-        bar = tqdm(total=self.settings.num_steps, initial=self.progress.step, desc="training")
+        is_main = self._processes.is_main
+        steps = self.settings.num_steps
+        bar = tqdm(total=steps, initial=self.progress.step, desc="training", disable=not is_main)
         with bar, interrupts() as interrupted:
             for conversations in self._batches():
                 if self.share_done() >= 1.0:
                     break
-                started = time.perf_counter()
-                loss = self._step(conversations)
-                self.progress.seconds += time.perf_counter() - started
-                bar.update()
-                self._look(loss, bar)
-                if interrupted():
+                done = self._step(conversations, is_interrupted=interrupted())
+                if is_main:
+                    bar.update()
+                    self._look(done.loss, bar)
+                if done.is_interrupted:
                     self._save()
                     raise KeyboardInterrupt
         self._validate()
@@ -125,31 +142,62 @@ class Trainer:
             yield from epoch[progress.batch :]
             progress.epoch, progress.batch = progress.epoch + 1, 0
 
-    def _step(self, conversations: Sequence[int]) -> Loss:
+    def _step(self, conversations: Sequence[int], *, is_interrupted: bool = False) -> Done:
+        """One batch; all processes leave it with the same weights and the same progress."""
+        started = time.perf_counter()
         settings, progress = self.settings, self.progress
-        batch = batch_of(self.data.corpus, self.data.store, conversations, device=self._device)
-        estimates = unroll(
-            self.head,
-            self._embedding(batch.tokens).float(),
-            with_noise(batch, noise=settings.noise, generator=self._noise),
-            lengths=batch.lengths,
-            positions=batch.positions,
-            num_steps=1 + settings.self_fed_steps,
-            wanted=batch.counts,
-        )
-        loss = loss_of(estimates, batch, unembedding=self._unembedding, weights=settings.weights)
-        self._optimizer.zero_grad()
-        loss.total.backward()  # type: ignore[no-untyped-call]
+        self._optimizers.zero_grad()
+        loss = self._backward(conversations)
+        done = self._sum_up(loss, started, is_interrupted=is_interrupted)
         torch.nn.utils.clip_grad_norm_(self.head.parameters(), settings.clip_norm)
-        for group in self._optimizer.param_groups:
-            group["lr"] = settings.learning_rate * rate_at(
-                self.share_done(), warmup_share=settings.warmup_share
-            )
-        self._optimizer.step()
+        rate = rate_at(self.share_done(), warmup_share=settings.warmup_share)
+        self._optimizers.step(learning_rate=settings.learning_rate * rate)
         progress.step += 1
         progress.batch += 1
-        progress.num_tokens += batch.num_pairs
+        progress.num_tokens += num_pairs(self.data.corpus, conversations)
+        progress.seconds += done.seconds
+        return done
+
+    def _backward(self, conversations: Sequence[int]) -> Loss:
+        """This process' share of the batch's loss, and of its gradients."""
+        settings, corpus = self.settings, self.data.corpus
+        mine = self._processes.share(conversations, lengths=corpus.lengths)
+        if not mine:
+            return Loss.none(self._device)
+        batch = batch_of(corpus, self.data.store, mine, device=self._device)
+        with torch.autocast(
+            self._device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"
+        ):
+            estimates = unroll(
+                self.head,
+                self._embedding(batch.tokens).float(),
+                with_noise(batch, noise=settings.noise, generator=self._noise()),
+                lengths=batch.lengths,
+                positions=batch.positions,
+                num_steps=1 + settings.self_fed_steps,
+                wanted=batch.counts,
+            )
+            loss = loss_of(
+                estimates, batch, unembedding=self._unembedding, weights=settings.weights
+            )
+        loss = loss.scaled(int(batch.counts.sum()) / max(num_counted(corpus, conversations), 1))
+        loss.total.backward()  # type: ignore[no-untyped-call]
         return loss
+
+    def _sum_up(self, loss: Loss, started: float, *, is_interrupted: bool) -> Done:
+        """Sum gradients and losses over the processes; the main one's clock is everybody's."""
+        seconds = time.perf_counter() - started if self._processes.is_main else 0.0
+        losses = torch.stack([loss.total, loss.feature, loss.token]).detach()
+        told = torch.tensor([seconds, float(is_interrupted)], device=self._device)
+        gradients = [gradient_of(weight) for weight in self.head.parameters()]
+        self._processes.sum([*gradients, losses, told])
+        return Done(Loss(*losses), float(told[0]), is_interrupted=bool(told[1] > 0))
+
+    def _noise(self) -> torch.Generator:
+        """A function of seed, step and process, so that there is nothing to save."""
+        entropy = (self.settings.seed, self.progress.step, self._processes.rank)
+        seed = np.random.SeedSequence(entropy).generate_state(1)
+        return torch.Generator().manual_seed(int(seed[0]))
 
     def _look(self, loss: Loss, bar: tqdm[Any]) -> None:
         """Log, validate and save where it is due."""
@@ -173,10 +221,10 @@ class Trainer:
             "step": progress.step,
             "epoch": progress.epoch,
             "tokens": progress.num_tokens,
-            "loss": round(float(loss.total.detach()), 5),
-            "feature_loss": round(float(loss.feature.detach()), 5),
-            "token_loss": round(float(loss.token.detach()), 5),
-            "learning_rate": self._optimizer.param_groups[0]["lr"],
+            "loss": round(float(loss.total), 5),
+            "feature_loss": round(float(loss.feature), 5),
+            "token_loss": round(float(loss.token), 5),
+            "learning_rate": self._optimizers.learning_rate,
             "tokens_per_second": round(progress.num_tokens / max(progress.seconds, 1e-9), 1),
             "seconds": round(progress.seconds, 1),
         }
@@ -187,7 +235,7 @@ class Trainer:
 
     def _validate(self) -> None:
         progress = self.progress
-        if self._validator is None:
+        if self._validator is None or not self._processes.is_main:
             return
         alphas = self._validator.alphas(self.head)
         self.folder.log(
@@ -215,36 +263,38 @@ class Trainer:
         }
 
     def _save(self) -> None:
+        if not self._processes.is_main:
+            return
         self.folder.save_checkpoint(
             {
                 "fingerprint": self._fingerprint(),
                 "progress": asdict(self.progress),
                 "head": self.head.state_dict(),
-                "optimizer": self._optimizer.state_dict(),
-                "noise": self._noise.get_state(),
+                "optimizers": self._optimizers.state_dict(),
             }
         )
 
     def _resume(self) -> None:
         state = self.folder.load_checkpoint()
         if state is None:
-            self.folder.cut_curve(0)
+            self._cut_curve()
             return
         _refuse_other_run(state["fingerprint"], self._fingerprint())
         self.head.load_state_dict(state["head"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        self._noise.set_state(state["noise"])
+        self._optimizers.load_state_dict(state["optimizers"])
         self.progress = Progress(**state["progress"])
-        self.folder.cut_curve(self.progress.step)
+        self._cut_curve()
+
+    def _cut_curve(self) -> None:
+        if self._processes.is_main:
+            self.folder.cut_curve(self.progress.step)
 
 
-def _decayed_and_not(head: EagleHead, weight_decay: float) -> list[dict[str, Any]]:
-    """Matrices decay; biases and norms do not."""
-    weights = list(head.parameters())
-    return [
-        {"params": [w for w in weights if w.dim() > 1], "weight_decay": weight_decay},
-        {"params": [w for w in weights if w.dim() <= 1], "weight_decay": 0.0},
-    ]
+def gradient_of(weight: Tensor) -> Tensor:
+    """A weight's gradient, zero where nothing has reached it."""
+    if weight.grad is None:
+        weight.grad = torch.zeros_like(weight)
+    return weight.grad
 
 
 def _refuse_other_run(saved: dict[str, Any], wanted: dict[str, Any]) -> None:

@@ -41,6 +41,14 @@ class Loss:
     feature: Tensor
     token: Tensor
 
+    @classmethod
+    def none(cls, device: torch.device) -> Loss:
+        zero = torch.zeros((), device=device)
+        return cls(zero, zero, zero)
+
+    def scaled(self, share: float) -> Loss:
+        return Loss(share * self.total, share * self.feature, share * self.token)
+
 
 def loss_of(
     estimates: Sequence[Tensor],  # per step (R', D), the rows of the batch that count

@@ -6,14 +6,23 @@ Knows numbers. Knows nothing of models or data.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from eagle_core.errors import OptionError
 from eagle_core.training.objectives import NOISES, LossWeights, Noise
+
+Precision = Literal["float32", "bfloat16"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+Optimizer = Literal["adamw", "muon"]
+OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
     """Everything that decides the weights; a run is resumed only under the settings it began with.
+
+    precision: of the matrix products; weights, their gradients and the optimiser keep float32.
+    optimizer: `muon` takes the matrices to it (Jordan, 2024) and leaves the rest to AdamW.
 
     The learning rate warms up, then falls linearly to zero at the end of the budget: `num_steps`,
     or `minutes` of training time where the clock is what is short. Only the former is exactly
@@ -23,6 +32,8 @@ class TrainingSettings:
     num_steps: int | None = None
     minutes: float | None = None
     batch_tokens: int = 1024
+    precision: Precision = "float32"
+    optimizer: Optimizer = "adamw"
     learning_rate: float = 1.5e-3
     betas: tuple[float, float] = (0.9, 0.95)
     weight_decay: float = 0.01
@@ -38,8 +49,13 @@ class TrainingSettings:
             raise OptionError(
                 f"{self.num_steps} steps and {self.minutes} minutes", expected="exactly one of both"
             )
-        if self.noise not in NOISES:
-            raise OptionError(f"noise {self.noise!r}", expected=", ".join(NOISES))
+        for name, allowed in (
+            ("noise", NOISES),
+            ("precision", PRECISIONS),
+            ("optimizer", OPTIMIZERS),
+        ):
+            if getattr(self, name) not in allowed:
+                raise OptionError(f"{name} {getattr(self, name)!r}", expected=", ".join(allowed))
         for name in ("batch_tokens", "learning_rate", "clip_norm"):
             if getattr(self, name) <= 0:
                 raise OptionError(f"{name} {getattr(self, name)}", expected="more than 0")
