@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -90,7 +90,7 @@ def test_a_killed_and_resumed_run_gives_the_same_weights_and_curve_to_the_bit(
     killed = trainer_in(tmp_path / "parts", corpus, store, target)
     step = killed._step
 
-    def step_or_die(conversations: Sequence[int], **others: bool) -> object:
+    def step_or_die(conversations: Sequence[int], **others: Callable[[], bool]) -> object:
         if killed.progress.step == 13:
             raise KilledError
         return step(conversations, **others)
@@ -117,7 +117,7 @@ def test_ctrl_c_ends_the_step_saves_and_lets_the_run_go_on(
     stopped = trainer_in(tmp_path, corpus, store, target)
     step = stopped._step
 
-    def step_or_ctrl_c(conversations: Sequence[int], **others: bool) -> object:
+    def step_or_ctrl_c(conversations: Sequence[int], **others: Callable[[], bool]) -> object:
         if stopped.progress.step == 7:
             signal.raise_signal(signal.SIGINT)
         return step(conversations, **others)
@@ -176,6 +176,7 @@ def test_training_lowers_the_loss_and_the_export_can_be_loaded(
             machine="a toy machine",
             corpus="toy.npz",
             corpus_digest=corpus.digest,
+            features_computed_in="float32",
             num_conversations=7,
             num_tokens=50,
             num_held_out=1,

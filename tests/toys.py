@@ -61,7 +61,9 @@ class TableTarget:
     def embedding(self) -> Callable[[Tensor], Tensor]:
         return lambda tokens: self.embeddings[tokens]
 
-    def unembedding(self, tokens: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+    def unembedding(
+        self, tokens: Tensor | None = None, *, dtype: torch.dtype | None = None
+    ) -> Callable[[Tensor], Tensor]:
         rows = self.embeddings if tokens is None else self.embeddings[tokens]
         return lambda features: features @ rows.T
 

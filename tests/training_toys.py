@@ -51,7 +51,9 @@ class ToyTarget:
     def embedding(self) -> Callable[[Tensor], Tensor]:
         return lambda tokens: self.weight[tokens]
 
-    def unembedding(self, tokens: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+    def unembedding(
+        self, tokens: Tensor | None = None, *, dtype: torch.dtype | None = None
+    ) -> Callable[[Tensor], Tensor]:
         weight = self.weight if tokens is None else self.weight[tokens]
         return lambda features: features @ weight.T
 

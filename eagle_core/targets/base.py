@@ -88,7 +88,9 @@ class Target(Protocol):
         """Token ids (…) to input embeddings (…, D)."""
         ...
 
-    def unembedding(self, tokens: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+    def unembedding(
+        self, tokens: Tensor | None = None, *, dtype: torch.dtype | None = None
+    ) -> Callable[[Tensor], Tensor]:
         """Post-norm features (…, D) to logits: of all V tokens, or only of `tokens`, in order."""
         ...
 

@@ -52,14 +52,15 @@ class HfTarget:
         embed: Callable[[Tensor], Tensor] = self.model.get_input_embeddings()
         return embed
 
-    def unembedding(self, tokens: Tensor | None = None) -> Callable[[Tensor], Tensor]:
-        if tokens is None:
+    def unembedding(
+        self, tokens: Tensor | None = None, *, dtype: torch.dtype | None = None
+    ) -> Callable[[Tensor], Tensor]:
+        if tokens is None and dtype is None:
             return self._whole_unembedding
         layer = self.model.get_output_embeddings()
-        rows = tokens.to(layer.weight.device)
-        return self._unembedding_by(
-            layer.weight[rows], None if layer.bias is None else layer.bias[rows]
-        )
+        rows = slice(None) if tokens is None else tokens.to(layer.weight.device)
+        bias = None if layer.bias is None else layer.bias[rows].to(dtype)
+        return self._unembedding_by(layer.weight[rows].to(dtype), bias)
 
     @cached_property
     def _whole_unembedding(self) -> Callable[[Tensor], Tensor]:

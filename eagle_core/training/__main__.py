@@ -4,12 +4,16 @@
     python -m eagle_core.training train    --corpus FILE     a head, from these features
     python -m eagle_core.training export   --corpus FILE     the best head so far, with its card
 
-Every command goes on where it was interrupted when it is given again.
+Every command goes on where it was interrupted when it is given again. Several processes train as
+one, each with its share of every batch:
+
+    accelerate launch --multi_gpu --num_processes 2 -m eagle_core.training train --corpus FILE
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +34,9 @@ ABOUT_CORPUS = (
 
 def parser() -> argparse.ArgumentParser:
     whole = argparse.ArgumentParser(
-        prog="python -m eagle_core.training", description="Train an EAGLE-1 head for a target."
+        prog="python -m eagle_core.training",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = whole.add_subparsers(required=True, metavar="command")
     shared = argparse.ArgumentParser(add_help=False)
@@ -74,7 +80,7 @@ def _run_flags(flags: argparse.ArgumentParser) -> None:
     add("--draft-vocabulary", type=int, default=8192, help="tokens the head may draft")
     add("--held-out", type=int, help="validate on only so many held-out conversations")
     add("--about-corpus", default=ABOUT_CORPUS, help="the card's words on where the text is from")
-    add("--machine", default=f"{torch.get_num_threads()} CPU cores", help="the card's word for it")
+    add("--machine", default=f"{os.cpu_count()} CPU cores", help="the card's word for it")
 
 
 def _training_flags(flags: argparse.ArgumentParser) -> None:

@@ -73,9 +73,10 @@ def num_pairs(corpus: Corpus, conversations: Sequence[int]) -> int:
     return sum(int(corpus.lengths[number]) - MIN_TOKENS + 1 for number in conversations)
 
 
-def num_counted(corpus: Corpus, conversations: Sequence[int]) -> int:
-    """Rows of that batch that count."""
-    return sum(int(corpus.answer[corpus.rows(number)][2:].sum()) for number in conversations)
+def num_counted(corpus: Corpus, conversations: Sequence[int], *, num_fed: int = 0) -> int:
+    """Rows of that batch that count, and that have `num_fed` rows of their conversation before."""
+    answers = (corpus.answer[corpus.rows(number)] for number in conversations)
+    return sum(int(answer[2 + num_fed :].sum()) for answer in answers)
 
 
 def with_pairs(corpus: Corpus, conversations: Sequence[int]) -> tuple[int, ...]:

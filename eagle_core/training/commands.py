@@ -125,6 +125,7 @@ def _export(options: argparse.Namespace, material: Material) -> None:
             machine=options.machine,
             corpus=options.corpus.name,
             corpus_digest=corpus.digest,
+            features_computed_in=material.store.computed_in,
             num_conversations=len(training),
             num_tokens=int(corpus.lengths[list(training)].sum()),
             num_held_out=len(held_out),

@@ -18,6 +18,7 @@ from eagle_core.training.evaluate import Alphas
 from eagle_core.training.files import write_atomically
 
 RECORD, CARD = "training.json", "README.md"
+OPTIMIZER_WORDS = {"adamw": "AdamW", "muon": "Muon for the matrices and AdamW for the rest"}
 ALPHA = "\N{GREEK SMALL LETTER ALPHA}"
 
 
@@ -31,6 +32,7 @@ class Provenance:
     machine: str
     corpus: str  # its file name
     corpus_digest: str
+    features_computed_in: str  # the dtype of the target's passes
     num_conversations: int  # trained on
     num_tokens: int  # in those conversations
     num_held_out: int  # conversations that validated it
@@ -60,6 +62,7 @@ def export_head(
         "corpus": {
             "file": provenance.corpus,
             "sha256_of_arrays": provenance.corpus_digest,
+            "features_computed_in": provenance.features_computed_in,
             "conversations": provenance.num_conversations,
             "tokens": provenance.num_tokens,
             "held_out_conversations": provenance.num_held_out,
@@ -134,8 +137,10 @@ From {earlier}:
 Loss: {settings["weights"]["feature"]} * smooth-L1 on features + {settings["weights"]["token"]} * \
 soft cross-entropy over the draft vocabulary, on answer tokens;
 noise on input features: {settings["noise"]}; self-fed steps: {settings["self_fed_steps"]}.
-AdamW, learning rate {settings["learning_rate"]}, warm-up, then linear decay to zero; batches of \
-{settings["batch_tokens"]:,} tokens; clipping at {settings["clip_norm"]}.
+{OPTIMIZER_WORDS[settings["optimizer"]]}, learning rate {settings["learning_rate"]}, warm-up, \
+then linear decay to zero;
+batches of {settings["batch_tokens"]:,} tokens; clipping at {settings["clip_norm"]}; matrix \
+products in {settings["precision"]}; features computed in {corpus["features_computed_in"]}.
 
 ```
 {commands}

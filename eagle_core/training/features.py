@@ -61,6 +61,7 @@ class FeatureStore:
                 f"no features in {folder}", hint="`python -m eagle_core.training features` first"
             )
         self.num_tokens_done = index.num_tokens_done
+        self.computed_in = index.computed_in
         shape = (index.num_tokens_done, index.width)
         try:
             self._rows: NDArray[np.float16] = np.memmap(

@@ -10,7 +10,7 @@ the same weights, bit for bit, as one that was not. Knows no particular target a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -96,7 +96,9 @@ class Trainer:
         self.progress = Progress()
         self._device = target.spec.device
         self._embedding = target.embedding()
-        self._unembedding = target.unembedding(data.vocabulary.to(self._device))
+        self._unembedding = target.unembedding(
+            data.vocabulary.to(self._device), dtype=getattr(torch, settings.precision)
+        )
         self._validator = validator
         self._processes = processes or Processes()
         self._training = with_pairs(data.corpus, data.conversations)
@@ -117,7 +119,7 @@ class Trainer:
             for conversations in self._batches():
                 if self.share_done() >= 1.0:
                     break
-                done = self._step(conversations, is_interrupted=interrupted())
+                done = self._step(conversations, interrupted=interrupted)
                 if is_main:
                     bar.update()
                     self._look(done.loss, bar)
@@ -142,13 +144,13 @@ class Trainer:
             yield from epoch[progress.batch :]
             progress.epoch, progress.batch = progress.epoch + 1, 0
 
-    def _step(self, conversations: Sequence[int], *, is_interrupted: bool = False) -> Done:
+    def _step(self, conversations: Sequence[int], *, interrupted: Callable[[], bool]) -> Done:
         """One batch; all processes leave it with the same weights and the same progress."""
         started = time.perf_counter()
         settings, progress = self.settings, self.progress
         self._optimizers.zero_grad()
         loss = self._backward(conversations)
-        done = self._sum_up(loss, started, is_interrupted=is_interrupted)
+        done = self._sum_up(loss, started, is_interrupted=interrupted())
         torch.nn.utils.clip_grad_norm_(self.head.parameters(), settings.clip_norm)
         rate = rate_at(self.share_done(), warmup_share=settings.warmup_share)
         self._optimizers.step(learning_rate=settings.learning_rate * rate)
@@ -178,9 +180,15 @@ class Trainer:
                 wanted=batch.counts,
             )
             loss = loss_of(
-                estimates, batch, unembedding=self._unembedding, weights=settings.weights
+                estimates,
+                batch,
+                unembedding=self._unembedding,
+                weights=settings.weights,
+                num_rows=[
+                    num_counted(corpus, conversations, num_fed=step)
+                    for step in range(len(estimates))
+                ],
             )
-        loss = loss.scaled(int(batch.counts.sum()) / max(num_counted(corpus, conversations), 1))
         loss.total.backward()  # type: ignore[no-untyped-call]
         return loss
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -23,6 +23,7 @@ Noise = Literal["none", "paper", "code"]
 NOISES: tuple[Noise, ...] = get_args(Noise)
 
 NOISE_RANGE = 0.1
+SLICE_ROWS = 128  # whose logits exist at once
 CODE_NOISE_LENGTH = 512  # the reference code's noise has the paper's range at this length
 
 
@@ -46,9 +47,6 @@ class Loss:
         zero = torch.zeros((), device=device)
         return cls(zero, zero, zero)
 
-    def scaled(self, share: float) -> Loss:
-        return Loss(share * self.total, share * self.feature, share * self.token)
-
 
 def loss_of(
     estimates: Sequence[Tensor],  # per step (R', D), the rows of the batch that count
@@ -56,22 +54,86 @@ def loss_of(
     *,
     unembedding: Unembedding,  # features to logits over the draft vocabulary
     weights: LossWeights,
+    num_rows: Sequence[int] | None = None,
 ) -> Loss:
-    """Weighted mean over steps; in step s, the first s rows of a conversation do not count."""
+    """Weighted mean over steps; in step s, the first s rows of a conversation do not count.
+
+    num_rows: per step, how many rows the mean is over; those of this batch by default, more where
+    the batch is one process' share of a larger one.
+    """
     wanted = batch.next_features[batch.counts]  # (R', D)
-    position = batch.positions[batch.counts]
-    with torch.no_grad():
-        law = unembedding(wanted).softmax(-1)  # (R', V')
-    parts = []
-    for step, estimate in enumerate(estimates):
-        valid = position >= step
-        feature = F.smooth_l1_loss(estimate[valid], wanted[valid])
-        token = F.cross_entropy(unembedding(estimate[valid]), law[valid])
-        parts.append((weights.step_decay**step, feature, token))
-    whole = sum(share for share, _, _ in parts)
-    feature = torch.stack([share / whole * part for share, part, _ in parts]).sum()
-    token = torch.stack([share / whole * part for share, _, part in parts]).sum()
+    shares = _shares(batch.positions[batch.counts], len(estimates), weights, num_rows)
+    stacked = torch.stack(list(estimates))  # (S, R', D)
+    distances = F.smooth_l1_loss(
+        stacked.float(), wanted.expand(stacked.shape), reduction="none"
+    ).mean(-1)
+    feature = (shares * distances).sum()
+    token: Tensor = SlicedCrossEntropy.apply(stacked, shares, wanted, unembedding)  # type: ignore[no-untyped-call]
     return Loss(weights.feature * feature + weights.token * token, feature, token)
+
+
+def _shares(
+    positions: Tensor, num_steps: int, weights: LossWeights, num_rows: Sequence[int] | None
+) -> Tensor:
+    """What every row of every step counts in the loss, (S, R'); all of them together are 1."""
+    steps = torch.arange(num_steps, device=positions.device)[:, None]
+    valid = positions >= steps  # (S, R')
+    counted = valid.sum(-1) if num_rows is None else torch.tensor(num_rows, device=valid.device)
+    decay = weights.step_decay**steps
+    return valid * decay / decay.sum() / counted.clamp_min(1)[:, None]
+
+
+class SlicedCrossEntropy(torch.autograd.Function):
+    """Soft cross-entropy against the target's law, summed by shares, a few rows at a time.
+
+    Logits over a vocabulary are much wider than features. Taking the gradient as soon as a slice
+    has its logits means that they never leave the processor's cache and are never kept.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        estimates: Tensor,  # (S, R, D)
+        shares: Tensor,  # (S, R)
+        wanted: Tensor,  # (R, D), the target's own features
+        unembedding: Unembedding,
+    ) -> Tensor:
+        gradients = torch.empty_like(estimates)
+        loss = shares.new_zeros(())
+        for start in range(0, len(wanted), SLICE_ROWS):
+            rows = slice(start, start + SLICE_ROWS)
+            law = unembedding(wanted[rows]).float().softmax(-1)  # (r, V')
+            for step, estimate in enumerate(estimates[:, rows]):
+                losses, gradients[step, rows] = _against(
+                    law, estimate, unembedding=unembedding, shares=shares[step, rows]
+                )
+                loss += losses.sum()
+        ctx.save_for_backward(gradients)
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        (gradients,) = ctx.saved_tensors
+        return gradients * upstream[0].to(gradients), None, None, None
+
+
+def _against(
+    law: Tensor,  # (r, V')
+    estimates: Tensor,  # (r, D)
+    *,
+    unembedding: Unembedding,
+    shares: Tensor,  # (r,), what each row counts
+) -> tuple[Tensor, Tensor]:
+    """Each row's share of the cross-entropy, (r,), and its gradient, (r, D)."""
+    estimates = estimates.detach().requires_grad_()
+    with torch.enable_grad():
+        logits = unembedding(estimates)
+    scores = logits.detach().float()
+    norm = scores.logsumexp(-1, keepdim=True)
+    losses = norm.squeeze(-1) - (law * scores).sum(-1)
+    excess = ((scores - norm).exp_() - law) * shares[:, None]
+    (gradients,) = torch.autograd.grad(logits, estimates, excess.to(logits.dtype))
+    return losses * shares, gradients
 
 
 def with_noise(batch: Batch, *, noise: Noise, generator: torch.Generator) -> Tensor:

@@ -76,10 +76,6 @@ def attend_packed(q: Tensor, past: Sequence[KeysValues], *, lengths: Sequence[in
 def _attend(q: Tensor, past: Sequence[KeysValues]) -> Tensor:
     """One conversation of n rows at step s = len(past) - 1."""
     true, estimated = past[0], past[1:]
-    if not estimated:
-        return F.scaled_dot_product_attention(
-            q[None], true.keys[None], true.values[None], is_causal=True
-        )[0]
     num_rows, depth = q.shape[1], len(estimated)
     seen = torch.ones(num_rows, num_rows, dtype=torch.bool, device=q.device).tril(-depth)
     scores = [(q @ true.keys.mT).masked_fill(~seen, float("-inf"))]  # (heads, n, n)
