@@ -51,12 +51,12 @@ class Layer:
     """One decoder layer's weights as this path reads them."""
 
     before_attention: Norm
-    qkv: Callable[[Tensor], Tensor]  # (N, D) → (N, (H + 2·K)·head_dim)
+    qkv: Callable[[Tensor], Tensor]  # (N, D) → (N, (H + 2·J)·head_dim)
     of_queries: Norm | None
     of_keys: Norm | None
     out: Callable[[Tensor], Tensor]
     before_mlp: Norm
-    gate_up: Callable[[Tensor], Tensor]  # (N, D) → (N, 2·I)
+    gate_up: Callable[[Tensor], Tensor]  # gate, then up
     down: Callable[[Tensor], Tensor]
 
     @classmethod
@@ -145,15 +145,15 @@ class LlamaTarget(HfTarget):
     ) -> Tensor:
         """(N, D) to (N, H·head_dim)."""
         num_rows, kv_heads = len(x), self.num_kv_heads
-        heads = layer.qkv(x).view(num_rows, -1, self.head_dim)  # (N, H + 2·K, head_dim)
+        heads = layer.qkv(x).view(num_rows, -1, self.head_dim)  # (N, H + 2·J, head_dim)
         queries_keys, values = heads[:, :-kv_heads], heads[:, -kv_heads:]
         if layer.of_queries is not None and layer.of_keys is not None:
             queries, keys = queries_keys[:, :-kv_heads], queries_keys[:, -kv_heads:]
             queries_keys = torch.cat([layer.of_queries(queries), layer.of_keys(keys)], dim=1)
         turned = _rotate(queries_keys, cos, sin)
-        keys, values = rows.write(number, turned[:, -kv_heads:], values)  # (K, L + N, head_dim)
-        queries = turned[:, :-kv_heads].unflatten(1, (kv_heads, -1))  # (N, K, G, head_dim)
-        folded = queries.permute(1, 2, 0, 3).flatten(1, 2)  # (K, G·N, head_dim)
+        keys, values = rows.write(number, turned[:, -kv_heads:], values)  # (J, L+N, head_dim)
+        queries = turned[:, :-kv_heads].unflatten(1, (kv_heads, -1))  # (N, J, G, head_dim)
+        folded = queries.permute(1, 2, 0, 3).flatten(1, 2)  # (J, G·N, head_dim)
         mixed = F.scaled_dot_product_attention(
             folded[None], keys[None], values[None], attn_mask=bias, scale=self.scaling
         )[0]
@@ -183,12 +183,12 @@ class LlamaRun(HfRun):
         )
 
     def _per_query_row(self, bias: Tensor) -> Tensor:
-        """(N, S) to (G·N, S), a row for each query head that shares a key head."""
+        """(N, L+N) to (G·N, L+N), a row for each query head that shares a key head."""
         return bias.to(self._spec.device).repeat(self._layers.group_size, 1)
 
 
 class Rows:
-    """Keys and values of all layers, (layers, 2, K, capacity, head_dim), written in place."""
+    """Keys and values of all layers, (layers, 2, J, capacity, head_dim), written in place."""
 
     def __init__(self, target: LlamaTarget) -> None:
         spec = target.spec
@@ -213,7 +213,7 @@ class Rows:
         self._buffer = wider
 
     def write(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Provisional rows (N, K, head_dim) of a layer; gives all so far, (K, L + N, head_dim)."""
+        """Provisional rows (N, J, head_dim) of a layer; gives all so far, (J, L+N, head_dim)."""
         end = self._num_rows + len(keys)
         both = self._buffer[layer]
         both[0, :, self._num_rows : end] = keys.transpose(0, 1)
