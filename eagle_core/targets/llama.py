@@ -152,12 +152,12 @@ class LlamaTarget(HfTarget):
             queries_keys = torch.cat([layer.of_queries(queries), layer.of_keys(keys)], dim=1)
         turned = _rotate(queries_keys, cos, sin)
         keys, values = rows.write(number, turned[:, -kv_heads:], values)  # (J, L+N, head_dim)
-        queries = turned[:, :-kv_heads].unflatten(1, (kv_heads, -1))  # (N, J, G, head_dim)
-        folded = queries.permute(1, 2, 0, 3).flatten(1, 2)  # (J, G·N, head_dim)
-        mixed = F.scaled_dot_product_attention(
+        grouped = (kv_heads, self.group_size, num_rows, self.head_dim)
+        folded = turned[:, :-kv_heads].transpose(0, 1).reshape(kv_heads, -1, self.head_dim)
+        mixed = F.scaled_dot_product_attention(  # G·N query rows a key head
             folded[None], keys[None], values[None], attn_mask=bias, scale=self.scaling
-        )[0]
-        return mixed.unflatten(1, (-1, num_rows)).permute(2, 0, 1, 3).flatten(1)
+        )
+        return mixed.view(grouped).permute(2, 0, 1, 3).reshape(num_rows, -1)
 
 
 class LlamaRun(HfRun):
