@@ -6,6 +6,8 @@ Letters of dimensions, used in every comment beside a tensor:
     L  rows in a key/value cache                       D  width of a feature
     P  tokens of a prompt                              K  tapped states
     R  rows of one pass                                B  rows of a batch, where batches exist
+    H  query heads                                     J  key/value heads
+    G  query heads over one of these
 
 This front door names what can be had without torch: a recorded trace opens, and is recounted,
 on a machine that has neither weights nor torch.

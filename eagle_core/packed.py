@@ -57,6 +57,15 @@ def pack_linears(module: nn.Module) -> None:
             pack_linears(child)
 
 
+def frozen_linear(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+    """(…, in) to (…, out) by a weight (out, in) that never changes: packed where possible."""
+    return (
+        PackedLinear(weight, bias).forward
+        if can_pack(weight)
+        else partial(F.linear, weight=weight, bias=bias)
+    )
+
+
 def projection(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
     """(…, in) to (…, out) by a frozen weight (out, in): packed where that is possible, and
     plain for inputs that a gradient shall reach, or that autocast takes to another dtype."""

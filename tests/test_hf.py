@@ -13,6 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralFo
 from eagle_core.errors import PromptError, TargetError
 from eagle_core.targets import hf, probe
 from eagle_core.targets.hf import HfRun, HfTarget
+from eagle_core.targets.llama import LlamaTarget
 from eagle_core.targets.loading import load_target, load_tokenizer
 from eagle_core.targets.masks import ancestor_mask, causal_bias, tree_bias
 from eagle_core.targets.store import resolve
@@ -45,9 +46,11 @@ def model() -> LlamaForCausalLM:
     return LlamaForCausalLM(LlamaConfig(**SIZES))
 
 
-@pytest.fixture(scope="module")
-def target(model: LlamaForCausalLM) -> HfTarget:
-    return HfTarget(model, name="tiny", end_tokens=frozenset({7}))
+@pytest.fixture(scope="module", params=[HfTarget, LlamaTarget])
+def target(model: LlamaForCausalLM, request: pytest.FixtureRequest) -> HfTarget:
+    """The plain path and the fast one: the same must hold for both."""
+    tiny: HfTarget = request.param(model, name="tiny", end_tokens=frozenset({7}))
+    return tiny
 
 
 def prefilled(target: HfTarget, prompt: Tensor = PROMPT) -> HfRun:

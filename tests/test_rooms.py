@@ -252,7 +252,7 @@ LEGEND = re.findall(r"(?:^|\s{2,})([A-Z])\s{2}(?=\S)", eagle_core.__doc__ or "")
 
 
 def test_the_legend_names_every_letter_of_dimensions() -> None:
-    assert sorted(LEGEND) == sorted("NLPRVDKB")
+    assert sorted(LEGEND) == sorted("NLPRVDKBHJG")
     assert len(LEGEND) == len(set(LEGEND))
 
 

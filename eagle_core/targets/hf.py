@@ -82,7 +82,7 @@ class HfRun:
         self._spec = target.spec
         self._decoder = target.model.base_model
         self._unembed = target.unembedding()
-        self._rows = KeyValueRows(target.spec.num_layers)
+        self._rows: Any = KeyValueRows(target.spec.num_layers)
         self._num_pending = 0  # nodes of the tree scored last, until its path is kept
 
     @property

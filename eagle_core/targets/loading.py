@@ -20,8 +20,9 @@ from transformers.utils import logging
 
 from eagle_core.errors import TargetError
 from eagle_core.packed import pack_linears
-from eagle_core.targets import probe
+from eagle_core.targets import llama, probe
 from eagle_core.targets.hf import HfTarget
+from eagle_core.targets.llama import LlamaTarget
 
 
 def load_target(
@@ -43,13 +44,21 @@ def load_target(
             source, dtype=dtype, trust_remote_code=False
         )
         model = model.to(place)
-        pack_linears(model.base_model)
         end_token = load_tokenizer(source).eos_token_id
     end_tokens = frozenset() if end_token is None else frozenset({end_token})
-    target = HfTarget(model, name=_name(source), end_tokens=end_tokens)
+    target = _fastest(model, name=_name(source), end_tokens=end_tokens)
     with quiet_transformers():
         probe.check(target)
+    if isinstance(target, LlamaTarget):
+        target.release()
     return target
+
+
+def _fastest(model: Any, *, name: str, end_tokens: frozenset[int]) -> HfTarget:
+    if llama.is_supported(model):
+        return LlamaTarget(model, name=name, end_tokens=end_tokens)
+    pack_linears(model.base_model)
+    return HfTarget(model, name=name, end_tokens=end_tokens)
 
 
 @lru_cache(maxsize=4)

@@ -88,13 +88,17 @@ def _probe_tokens(target: HfTarget) -> Tensor:
 
 def _check_attention(target: HfTarget) -> None:
     """A window or a recurrent state shows in long texts only, so the config is asked."""
-    config = target.model.config
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    window = getattr(config, "sliding_window", None)
-    if "layer_types" not in config.to_dict() and window is not None:
-        kinds = {f"sliding_attention over {window} tokens"}
+    kinds = attention_kinds(target.model.config)
     if others := sorted(kinds - {"full_attention"}):
         raise _refused(target, f"it has {' and '.join(others)}")
+
+
+def attention_kinds(config: Any) -> set[str]:
+    """What a model's layers attend with, in transformers' words."""
+    window = getattr(config, "sliding_window", None)
+    if "layer_types" not in config.to_dict() and window is not None:
+        return {f"sliding_attention over {window} tokens"}
+    return set(getattr(config, "layer_types", None) or ["full_attention"])
 
 
 def _refused(target: HfTarget, why: str) -> TargetError:
