@@ -12,6 +12,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,21 +87,24 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--temperature", type=float, default=0.0, help="0 is greedy")
     group.add_argument("--top-p", type=float, default=1.0, help="1 keeps all tokens")
     group.add_argument("--top-k", type=int, default=0, help="0 keeps all tokens")
+    group.add_argument("--min-p", type=float, default=0.0, help="0 keeps all tokens")
+    group.add_argument(
+        "--repetition-penalty", type=float, default=1.0, help="counts prompt and answer; 1 is none"
+    )
+    group.add_argument(
+        "--presence-penalty", type=float, default=0.0, help="counts the answer; 0 is none"
+    )
+    group.add_argument(
+        "--frequency-penalty", type=float, default=0.0, help="counts the answer; 0 is none"
+    )
     group.add_argument("--seed", type=int, default=0, help="same seed, same text")
     group.add_argument("--tree", default="auto", help="auto, chain:N, or tree:N with N up to 25")
     group.add_argument("--rule", default="auto", choices=RULES, help="acceptance rule")
 
 
 def run_options(options: argparse.Namespace, *, tree: str) -> RunOptions:
-    return RunOptions(
-        max_new_tokens=options.max_new_tokens,
-        temperature=options.temperature,
-        top_p=options.top_p,
-        top_k=options.top_k,
-        seed=options.seed,
-        tree=tree,
-        rule=options.rule,
-    )
+    given = {field.name: getattr(options, field.name) for field in fields(RunOptions)}
+    return RunOptions(**{**given, "tree": tree})
 
 
 def run_generate(options: argparse.Namespace) -> None:

@@ -86,12 +86,14 @@ class Decoding:
     def prompt_tensor(self, sequence: Sequence) -> Tensor:
         return torch.tensor(sequence.tokens, dtype=torch.int64, device=self.device)  # (P,)
 
-    def first_token(self, read: TargetRead) -> int:
-        return choose(self.laws.law(read.logits[-1]), rule=self.rule, chance=self.chance)
+    def first_token(self, read: TargetRead, sequence: Sequence) -> int:
+        law = self.laws.after(sequence).law(read.logits[-1])
+        return choose(law, rule=self.rule, chance=self.chance)
 
     def accept(self, tree: DraftTree, read: TargetRead, sequence: Sequence) -> Acceptance:
         """Walk the scored tree, cut at a stop, and keep just that path in the cache."""
-        taken = walk(tree, self.laws.of(read), rule=self.rule, chance=self.chance)
+        law = self.laws.after(sequence).of(tree, read)
+        taken = walk(tree, law, rule=self.rule, chance=self.chance)
         taken = self.stops.cut(taken, sequence)
         self.run.keep_path(taken.path)
         return taken

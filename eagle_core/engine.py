@@ -47,7 +47,7 @@ class Engine:
         decoding.watch.restart()
         prompt = decoding.prompt_tensor(sequence)
         read = decoding.run.prefill(prompt, taps=drafter.taps)
-        first = decoding.first_token(read)
+        first = decoding.first_token(read, sequence)
         sequence.commit([first])
         if self._depth_allowed(sequence) > 0:
             drafter.begin(prompt, read)
@@ -82,7 +82,7 @@ class Engine:
         return self._drafter.grow_tree(
             sequence.root,
             plan=self._plan.within(depth),
-            laws=decoding.laws,
+            laws=decoding.laws.after(sequence),
             chance=decoding.chance,
         )
 

@@ -15,6 +15,8 @@ ONE_HOT_UP_TO = 0.3
 MAX_NEW_TOKENS = 8_192
 MIN_TEMPERATURE = 0.001  # below it, and above 0, logits divided by it would overflow
 MAX_TEMPERATURE = 10.0
+REPETITION_RANGE = (0.1, 10.0)
+PENALTY_RANGE = (-2.0, 2.0)  # as OpenAI's API has it
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,10 @@ class RunOptions:
     seed: int = 0
     tree: str = AUTO  # or chain:N, tree:N, see `eagle_core.plans.plan_named`
     rule: str = "auto"
+    min_p: float = 0.0  # 0 keeps all tokens
+    repetition_penalty: float = 1.0  # counts prompt and answer; 1 is none
+    presence_penalty: float = 0.0  # these two count the answer alone; 0 is none
+    frequency_penalty: float = 0.0
 
     def __post_init__(self) -> None:
         _check_whole("max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS)
@@ -40,6 +46,10 @@ class RunOptions:
         if self.top_p == 0.0:
             raise OptionError("top_p 0", expected="above 0, up to 1", hint="1 to keep all tokens")
         _check_whole("top_k", self.top_k, 0, 2**31)
+        _check_number("min_p", self.min_p, 0.0, 1.0)
+        _check_number("repetition_penalty", self.repetition_penalty, *REPETITION_RANGE)
+        _check_number("presence_penalty", self.presence_penalty, *PENALTY_RANGE)
+        _check_number("frequency_penalty", self.frequency_penalty, *PENALTY_RANGE)
         if self.tree != AUTO:
             plan_named(self.tree, siblings="one_hot")
         _check_whole("seed", self.seed, 0, 2**63 - 1)

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from eagle_core.tree import children_of, depths_of
 
-TRACE_VERSION = 1
+TRACE_VERSION = 2
 
 
 class Verdict(str, Enum):
@@ -256,7 +256,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked for."""
+    """What was asked for: the fields of `RunOptions`, with the tree and the rule that were used."""
 
     max_new_tokens: int
     temperature: float
@@ -265,6 +265,10 @@ class Settings:
     seed: int
     tree: str
     rule: str
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
 
 
 @dataclass(frozen=True)

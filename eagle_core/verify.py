@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from eagle_core.errors import TreeError
+from eagle_core.sampling import without
 from eagle_core.trace import Verdict
 from eagle_core.tree import ROOT
 
@@ -206,14 +207,6 @@ def walk(tree: DraftTree, law: TargetLaw, *, rule: Rule, chance: Chance) -> Acce
 def choose(law: Tensor, *, rule: Rule, chance: Chance) -> int:
     """One token from the target law with nothing drafted: plain decoding's choice."""
     return CONTESTS[rule](law, None).bonus(chance)
-
-
-def without(law: Tensor, token: int) -> Tensor:
-    """`law`, (V,), without `token` and scaled up to 1 again; all zero if nothing is left."""
-    rest = law.clone()
-    rest[token] = 0.0
-    mass = rest.sum()
-    return rest / mass if mass > 0 else rest
 
 
 def _try_children(

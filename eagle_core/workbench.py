@@ -11,7 +11,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,15 +115,7 @@ class Workbench:
         return Recording(
             prompt,
             lanes,
-            settings=Settings(
-                max_new_tokens=options.max_new_tokens,
-                temperature=options.temperature,
-                top_p=options.top_p,
-                top_k=options.top_k,
-                seed=options.seed,
-                tree=tree,
-                rule=options.resolved_rule,
-            ),
+            settings=Settings(**asdict(replace(options, tree=tree, rule=options.resolved_rule))),
             environment=self.environment,
             piece=self.text.piece,
             stream=self.text.stream,

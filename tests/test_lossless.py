@@ -23,6 +23,7 @@ from toys import (
     open_decoding,
     perfect_drafter,
     total_variation,
+    written,
 )
 
 from eagle_core.drafters.base import Drafter
@@ -38,6 +39,7 @@ from eagle_core.verify import Rule, walk
 MakeDrafter = Callable[[TableTarget], Drafter]
 
 PROMPT = (1, 2, 0)
+SO_FAR = written(PROMPT[:-1], PROMPT[-1:])  # the last token is the answer's first, and the root
 PROCESSORS: list[dict[str, Any]] = [
     {"temperature": 1.0},
     {"temperature": 0.4},
@@ -45,6 +47,10 @@ PROCESSORS: list[dict[str, Any]] = [
     {"temperature": 1.0, "top_p": 0.7},
     {"temperature": 0.8, "top_k": 2},
     {"temperature": 1.2, "top_k": 3, "top_p": 0.9},
+    {"temperature": 1.0, "min_p": 0.3},
+    {"temperature": 0.9, "repetition_penalty": 1.6},
+    {"temperature": 1.0, "presence_penalty": 0.7, "frequency_penalty": 0.4},
+    {"temperature": 1.3, "top_p": 0.9, "min_p": 0.1, "repetition_penalty": 0.7},
 ]
 SAMPLED_RULES: list[Rule] = ["one_hot", "without_replacement"]
 
@@ -72,7 +78,7 @@ def law_of_one_step(
     A step that commits less than the tree is deep is followed by the target's own law, as the next
     steps would; so all texts are one token longer than the tree is deep.
     """
-    rule, laws = options.resolved_rule, LawMaker(options)
+    rule, laws = options.resolved_rule, LawMaker(options).after(SO_FAR)
     run, drafter = target.open(), make_drafter(target)
     before = torch.tensor(PROMPT[:-1])
     prompt_read = run.prefill(before, taps=drafter.taps)
@@ -83,21 +89,22 @@ def law_of_one_step(
 
     committed: Law = defaultdict(float)
     for tree, prob in enumerate_outcomes(grow).items():
-        law = laws.of(run.score_tree(tree))
+        law = laws.of(tree, run.score_tree(tree))
 
         def play(chance: Chance, tree: DraftTree = tree, law: Any = law) -> tuple[int, ...]:
             return walk(tree, law, rule=rule, chance=chance).committed  # type: ignore[arg-type]
 
         for text, share in enumerate_outcomes(play).items():
             committed[text] += prob * share
-    return continued(target, committed, plan.depth + 1, laws)
+    return continued(target, committed, plan.depth + 1, LawMaker(options))
 
 
 def continued(target: TableTarget, law: Law, length: int, laws: LawMaker) -> Law:
     """The texts of `law`, the shorter ones continued by the target to `length` tokens."""
     whole: Law = defaultdict(float)
     for text, prob in law.items():
-        rest = target.law_of_texts((*PROMPT, *text), length - len(text), laws)
+        answer = (*PROMPT[-1:], *text)
+        rest = target.law_of_texts(PROMPT[:-1], length - len(text), laws, answer=answer)
         for more, share in rest.items():
             whole[(*text, *more)] += prob * share
     return whole
@@ -117,7 +124,9 @@ def assert_one_step_keeps_the_law(
     target: TableTarget, options: RunOptions, plan: TreePlan, make_drafter: MakeDrafter
 ) -> None:
     reached = law_of_one_step(target, options, plan, make_drafter)
-    expected = target.law_of_texts(PROMPT, plan.depth + 1, LawMaker(options))
+    expected = target.law_of_texts(
+        PROMPT[:-1], plan.depth + 1, LawMaker(options), answer=PROMPT[-1:]
+    )
     assert total_variation(reached, expected) < 1e-9
 
 
@@ -165,7 +174,7 @@ def test_whole_texts_of_several_steps_have_the_targets_law(
     assert total_variation(reached, expected) < 1e-9
 
 
-@pytest.mark.parametrize("processors", [PROCESSORS[0], PROCESSORS[4]], ids=str)
+@pytest.mark.parametrize("processors", [PROCESSORS[at] for at in (0, 4, 7, 8)], ids=str)
 @pytest.mark.parametrize("rule", SAMPLED_RULES)
 def test_whole_texts_over_three_tokens_have_the_targets_law(
     rule: Rule, processors: dict[str, Any]

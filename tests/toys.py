@@ -17,6 +17,7 @@ from eagle_core.drafters.growth import Growth
 from eagle_core.drafters.head import EagleHead, HeadConfig
 from eagle_core.options import RunOptions
 from eagle_core.sampling import Chance, LawMaker
+from eagle_core.sequence import Sequence as Text
 from eagle_core.sequence import Stops
 from eagle_core.targets.base import Taps, TargetRead, TargetSpec
 from eagle_core.tree import DraftTree, TreePlan
@@ -74,22 +75,34 @@ class TableTarget:
     def feature_after(self, text: Sequence[int]) -> Tensor:
         return self.features[text[-2] if len(text) > 1 else 0, text[-1]]
 
-    def law_of_texts(self, prompt: Sequence[int], length: int, laws: LawMaker) -> Law:
-        """The exact law of the next `length` tokens, stopping at end tokens."""
+    def law_of_texts(
+        self, prompt: Sequence[int], length: int, laws: LawMaker, *, answer: Sequence[int] = ()
+    ) -> Law:
+        """The exact law of the next `length` tokens after `answer`, stopping at end tokens."""
         law: dict[tuple[int, ...], float] = {(): 1.0}
         for _ in range(length):
-            law = self._one_longer(law, prompt, laws)
+            law = self._one_longer(law, prompt, answer, laws)
         return law
 
-    def _one_longer(self, law: Law, prompt: Sequence[int], laws: LawMaker) -> Law:
+    def _one_longer(
+        self, law: Law, prompt: Sequence[int], answer: Sequence[int], laws: LawMaker
+    ) -> Law:
         longer: dict[tuple[int, ...], float] = {}
         for text, prob in law.items():
             if text and text[-1] in self.spec.end_tokens:
                 longer[text] = prob
                 continue
-            following = laws.law(self.logits_after([*prompt, *text])).tolist()
+            whole = written(prompt, (*answer, *text))
+            following = laws.after(whole).law(self.logits_after(whole.tokens)).tolist()
             longer |= {(*text, token): prob * p for token, p in enumerate(following) if p > 0}
         return longer
+
+
+def written(prompt: Sequence[int], answer: Sequence[int]) -> Text:
+    """The committed text of a run."""
+    text = Text(prompt)
+    text.commit(answer)
+    return text
 
 
 Law = dict[tuple[int, ...], float]
