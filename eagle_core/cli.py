@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eagle_core.errors import EagleError, OptionError, PromptError
-from eagle_core.options import RULES, RunOptions
+from eagle_core.options import RULE_NAMES, RunOptions
 from eagle_core.plans import AUTO
 from eagle_core.progress import progress_on_stderr
 from eagle_core.summary import summary_table
@@ -99,7 +99,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--seed", type=int, default=0, help="same seed, same text")
     group.add_argument("--tree", default="auto", help="auto, chain:N, or tree:N with N up to 25")
-    group.add_argument("--rule", default="auto", choices=RULES, help="acceptance rule")
+    group.add_argument("--rule", default="auto", choices=RULE_NAMES, help="acceptance rule")
 
 
 def run_options(options: argparse.Namespace, *, tree: str) -> RunOptions:

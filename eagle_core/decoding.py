@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 
+from eagle_core.noise import KeyedChance
 from eagle_core.sampling import LawMaker, SeededChance
 from eagle_core.sequence import Stops
 from eagle_core.trace import Node, Step, StopReason, Verdict
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from eagle_core.options import RunOptions
+    from eagle_core.rules import Rule
     from eagle_core.sampling import Chance
     from eagle_core.sequence import Sequence
     from eagle_core.targets.base import Target, TargetRead, TargetRun
     from eagle_core.tree import DraftTree
-    from eagle_core.verify import Acceptance, Rule
+    from eagle_core.verify import Acceptance
 
 
 class Stopwatch:
@@ -76,8 +78,8 @@ class Decoding:
         return cls(
             run=target.open(),
             laws=LawMaker(options),
-            rule=cast("Rule", options.resolved_rule),
-            chance=SeededChance(options.seed),
+            rule=options.resolved_rule,
+            chance=chance_for(options),
             stops=Stops(spec.end_tokens, options.max_new_tokens, spec.max_positions),
             watch=Stopwatch(spec.device),
             device=spec.device,
@@ -88,15 +90,22 @@ class Decoding:
 
     def first_token(self, read: TargetRead, sequence: Sequence) -> int:
         law = self.laws.after(sequence).law(read.logits[-1])
-        return choose(law, rule=self.rule, chance=self.chance)
+        return choose(law, rule=self.rule, chance=self.chance.ahead(len(sequence)))
 
     def accept(self, tree: DraftTree, read: TargetRead, sequence: Sequence) -> Acceptance:
         """Walk the scored tree, cut at a stop, and keep just that path in the cache."""
         law = self.laws.after(sequence).of(tree, read)
-        taken = walk(tree, law, rule=self.rule, chance=self.chance)
+        here = self.chance.ahead(len(sequence))
+        taken = walk(tree, law, rule=self.rule, chance=here)
         taken = self.stops.cut(taken, sequence)
         self.run.keep_path(taken.path)
         return taken
+
+
+def chance_for(options: RunOptions) -> Chance:
+    if options.resolved_rule == "seeded":
+        return KeyedChance(options.seed)
+    return SeededChance(options.seed)
 
 
 def as_step(

@@ -83,7 +83,7 @@ class Engine:
             sequence.root,
             plan=self._plan.within(depth),
             laws=decoding.laws.after(sequence),
-            chance=decoding.chance,
+            chance=decoding.chance.ahead(len(sequence)),
         )
 
     def _depth_allowed(self, sequence: Sequence) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from eagle_core.errors import OptionError
 from eagle_core.plans import AUTO, plan_named
+from eagle_core.rules import FACTS, RULES, Rule
 
-RULES = ("auto", "greedy", "one_hot", "without_replacement")
+RULE_NAMES = ("auto", *RULES)
 """`auto` follows the temperature: greedy at 0, one-hot up to 0.3, without replacement above.
 One-hot siblings match drawn ones where the target law is sharp and lose where it is flat."""
 
@@ -53,27 +55,32 @@ class RunOptions:
         if self.tree != AUTO:
             plan_named(self.tree, siblings="one_hot")
         _check_whole("seed", self.seed, 0, 2**63 - 1)
-        if self.rule not in RULES:
-            raise OptionError(f"rule {self.rule!r:.40}", expected=f"one of {', '.join(RULES)}")
-        if self.rule == "greedy" and self.temperature > 0:
-            raise OptionError(
-                f"rule greedy at temperature {self.temperature:g}",
-                expected="temperature 0",
-                hint="rule auto",
-            )
-        if self.rule in ("one_hot", "without_replacement") and self.temperature == 0:
-            raise OptionError(
-                f"rule {self.rule} at temperature 0", expected="rule greedy", hint="rule auto"
-            )
+        if self.rule not in RULE_NAMES:
+            raise OptionError(f"rule {self.rule!r:.40}", expected=f"one of {', '.join(RULE_NAMES)}")
+        _check_rule(self.resolved_rule, self.temperature, self.tree)
 
     @property
-    def resolved_rule(self) -> str:
+    def resolved_rule(self) -> Rule:
         """The rule that `auto` stands for at this temperature."""
         if self.rule != "auto":
-            return self.rule
+            return cast("Rule", self.rule)
         if self.temperature == 0:
             return "greedy"
         return "one_hot" if self.temperature <= ONE_HOT_UP_TO else "without_replacement"
+
+
+def _check_rule(rule: Rule, temperature: float, tree: str) -> None:
+    facts = FACTS[rule]
+    if facts.is_sampled and temperature == 0:
+        raise OptionError(f"rule {rule} at temperature 0", expected="rule greedy", hint="rule auto")
+    if not facts.is_sampled and temperature > 0:
+        raise OptionError(
+            f"rule {rule} at temperature {temperature:g}",
+            expected="temperature 0",
+            hint="rule auto",
+        )
+    if facts.is_for_chains and not (tree == AUTO or tree.startswith("chain:")):
+        raise OptionError(f"rule {rule} with tree {tree}", expected="a chain", hint="tree chain:3")
 
 
 def _check_whole(name: str, value: object, low: int, high: int) -> None:

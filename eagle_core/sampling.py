@@ -36,13 +36,20 @@ class Chance(Protocol):
         """A number in [0, 1)."""
         ...
 
-    def draw(self, law: Tensor) -> int:
-        """A token from `law`, (V,), which need not be normalised."""
+    def draw(self, law: Tensor, *, tokens: Tensor | None = None) -> int:
+        """The index of an entry of `law`, (V',), which need not be normalised.
+
+        tokens: (V',) the token of each entry, None where entry i is token i.
+        """
+        ...
+
+    def ahead(self, num_tokens: int) -> Chance:
+        """The chance of a place so many tokens further on in the text."""
         ...
 
 
 class SeededChance:
-    """The chance of the product: same seed, same draws."""
+    """The chance of most rules: same seed, same numbers, in the order in which they are asked."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -50,15 +57,18 @@ class SeededChance:
     def uniform(self) -> float:
         return self._random.random()
 
-    def draw(self, law: Tensor) -> int:
-        """Invert the cumulated law; a token of probability zero is never drawn."""
+    def draw(self, law: Tensor, *, tokens: Tensor | None = None) -> int:
+        """Invert the cumulated law; an entry of probability zero is never drawn."""
         cumulated = law.to(torch.float64).cumsum(-1)
         total = cumulated[-1]
         point = total * self._random.random()
-        token = int(torch.searchsorted(cumulated, point, right=True))
-        if token < len(law) and bool(law[token] > 0):
-            return token
+        drawn = int(torch.searchsorted(cumulated, point, right=True))
+        if drawn < len(law) and bool(law[drawn] > 0):
+            return drawn
         return int(law.nonzero()[-1])  # the point was rounded up to the total
+
+    def ahead(self, num_tokens: int) -> SeededChance:
+        return self
 
 
 class LawMaker:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from eagle_core.rules import LOSSY
 from eagle_core.tree import children_of, depths_of
 
 TRACE_VERSION = 2
@@ -269,6 +270,10 @@ class Settings:
     repetition_penalty: float = 1.0
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
+
+    @property
+    def is_lossless(self) -> bool:
+        return self.rule not in LOSSY
 
 
 @dataclass(frozen=True)

@@ -31,10 +31,11 @@ from eagle_core.engine import Engine
 from eagle_core.options import RunOptions
 from eagle_core.plain import Plain
 from eagle_core.plans import chain, static_tree
+from eagle_core.rules import FACTS, Rule
 from eagle_core.sampling import Chance, LawMaker
 from eagle_core.trace import Event, Prefill, Step
-from eagle_core.tree import DraftTree, TreePlan
-from eagle_core.verify import Rule, walk
+from eagle_core.tree import DraftTree, SiblingKind, TreePlan
+from eagle_core.verify import walk
 
 MakeDrafter = Callable[[TableTarget], Drafter]
 
@@ -52,7 +53,7 @@ PROCESSORS: list[dict[str, Any]] = [
     {"temperature": 1.0, "presence_penalty": 0.7, "frequency_penalty": 0.4},
     {"temperature": 1.3, "top_p": 0.9, "min_p": 0.1, "repetition_penalty": 0.7},
 ]
-SAMPLED_RULES: list[Rule] = ["one_hot", "without_replacement"]
+SAMPLED_RULES: list[Rule] = ["one_hot", "without_replacement", "iid", "seeded"]
 
 #     root ─┬─ o ─┬─ o
 #           ├─ o  └─ o          three siblings, then two, so that a refusal changes a law twice
@@ -66,6 +67,13 @@ DEEP = (None, 0, 0, 2, 3)
 SMALL = (None, 0, 0, 1)
 
 
+CHAIN = (None, 0, 1, 2)
+
+
+def planned(shape: tuple[int | None, ...], rule: Rule) -> TreePlan:
+    return TreePlan(shape, FACTS[rule].siblings)
+
+
 def text_of(events: Iterable[Event]) -> tuple[int, ...]:
     return tuple(token for event in events for token in event.committed)
 
@@ -73,11 +81,7 @@ def text_of(events: Iterable[Event]) -> tuple[int, ...]:
 def law_of_one_step(
     target: TableTarget, options: RunOptions, plan: TreePlan, make_drafter: MakeDrafter
 ) -> Law:
-    """What a step commits below the last token of the prompt, over every draw and every coin.
-
-    A step that commits less than the tree is deep is followed by the target's own law, as the next
-    steps would; so all texts are one token longer than the tree is deep.
-    """
+    """What a step commits below the last token of the prompt, over every draw and every coin."""
     rule, laws = options.resolved_rule, LawMaker(options).after(SO_FAR)
     run, drafter = target.open(), make_drafter(target)
     before = torch.tensor(PROMPT[:-1])
@@ -96,11 +100,14 @@ def law_of_one_step(
 
         for text, share in enumerate_outcomes(play).items():
             committed[text] += prob * share
-    return continued(target, committed, plan.depth + 1, LawMaker(options))
+    return committed
 
 
 def continued(target: TableTarget, law: Law, length: int, laws: LawMaker) -> Law:
-    """The texts of `law`, the shorter ones continued by the target to `length` tokens."""
+    """The texts of `law`, the shorter ones continued by the target to `length` tokens.
+
+    So would the next steps, by their own proofs.
+    """
     whole: Law = defaultdict(float)
     for text, prob in law.items():
         answer = (*PROMPT[-1:], *text)
@@ -123,7 +130,8 @@ def law_of_whole_texts(
 def assert_one_step_keeps_the_law(
     target: TableTarget, options: RunOptions, plan: TreePlan, make_drafter: MakeDrafter
 ) -> None:
-    reached = law_of_one_step(target, options, plan, make_drafter)
+    committed = law_of_one_step(target, options, plan, make_drafter)
+    reached = continued(target, committed, plan.depth + 1, LawMaker(options))
     expected = target.law_of_texts(
         PROMPT[:-1], plan.depth + 1, LawMaker(options), answer=PROMPT[-1:]
     )
@@ -138,7 +146,57 @@ def test_a_step_over_a_whole_tree_leaves_the_targets_law(
 ) -> None:
     target = TableTarget(vocab_size=3, seed=5)
     options = RunOptions(rule=rule, **processors)
-    assert_one_step_keeps_the_law(target, options, TreePlan(shape, rule), eagle_drafter)
+    assert_one_step_keeps_the_law(target, options, planned(shape, rule), eagle_drafter)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+@pytest.mark.parametrize("processors", PROCESSORS, ids=str)
+def test_a_block_leaves_the_targets_law(processors: dict[str, Any], length: int) -> None:
+    target = TableTarget(vocab_size=3, seed=5)
+    options = RunOptions(rule="block", **processors)
+    plan = planned(CHAIN[: length + 1], "block")
+    assert_one_step_keeps_the_law(target, options, plan, eagle_drafter)
+
+
+@pytest.mark.parametrize("make_drafter", [perfect_drafter, hopeless_drafter])
+def test_blocks_of_perfect_and_hopeless_drafts_change_no_law(make_drafter: MakeDrafter) -> None:
+    target = TableTarget(vocab_size=3, seed=8)
+    options = RunOptions(temperature=1.0, rule="block")
+    assert_one_step_keeps_the_law(target, options, planned(CHAIN, "block"), make_drafter)
+
+
+def test_a_block_keeps_no_fewer_tokens_than_its_tokens_one_by_one() -> None:
+    """Equally many where the target backs each draft as much as it can; more elsewhere."""
+    gains = []
+    for seed in range(4):
+        target, kept = TableTarget(vocab_size=3, seed=seed), {}
+        for rule in ("block", "iid"):
+            options = RunOptions(temperature=1.0, rule=rule)
+            law = law_of_one_step(target, options, planned(CHAIN, rule), eagle_drafter)
+            kept[rule] = sum(prob * (len(text) - 1) for text, prob in law.items())
+        gains.append(kept["block"] - kept["iid"])
+    assert min(gains) > -1e-12
+    assert max(gains) > 0.01
+
+
+def test_the_lossy_rule_is_lossy_and_its_plain_lane_is_not() -> None:
+    target = TableTarget(vocab_size=3, seed=5)
+    options = RunOptions(max_new_tokens=3, temperature=1.0, rule="lossy_typical")
+    expected = target.law_of_texts(PROMPT, 3, LawMaker(options))
+
+    def plain(chance: Chance) -> tuple[int, ...]:
+        return text_of(Plain(open_decoding(target, options, chance)).steps(PROMPT))
+
+    eagle = law_of_whole_texts(target, options, planned(SMALL, "lossy_typical"))
+    assert total_variation(eagle, expected) > 0.05
+    assert total_variation(enumerate_outcomes(plain), expected) < 1e-9
+
+
+@pytest.mark.parametrize("siblings", ["one_hot", "without_replacement", "iid"])
+def test_seeded_matching_judges_trees_of_any_kind(siblings: SiblingKind) -> None:
+    target = TableTarget(vocab_size=3, seed=5)
+    options = RunOptions(rule="seeded", temperature=0.8)
+    assert_one_step_keeps_the_law(target, options, TreePlan(BUSHY, siblings), eagle_drafter)
 
 
 @pytest.mark.parametrize("rule", SAMPLED_RULES)
@@ -147,7 +205,7 @@ def test_a_draft_vocabulary_smaller_than_the_targets_changes_no_law(rule: Rule) 
     options = RunOptions(temperature=1.0, rule=rule)
     known = torch.tensor([3, 0, 2])
     assert_one_step_keeps_the_law(
-        target, options, TreePlan(SMALL, rule), lambda t: eagle_drafter(t, vocabulary=known)
+        target, options, planned(SMALL, rule), lambda t: eagle_drafter(t, vocabulary=known)
     )
 
 
@@ -156,19 +214,20 @@ def test_a_draft_vocabulary_smaller_than_the_targets_changes_no_law(rule: Rule) 
 def test_perfect_and_hopeless_drafters_change_no_law(rule: Rule, make_drafter: MakeDrafter) -> None:
     target = TableTarget(vocab_size=3, seed=8)
     options = RunOptions(temperature=1.0, rule=rule)
-    assert_one_step_keeps_the_law(target, options, TreePlan(BUSHY, rule), make_drafter)
+    assert_one_step_keeps_the_law(target, options, planned(BUSHY, rule), make_drafter)
 
 
 @pytest.mark.parametrize("end_tokens", [frozenset(), frozenset({1})], ids=["cap", "end"])
-@pytest.mark.parametrize("rule", SAMPLED_RULES)
+@pytest.mark.parametrize("rule", [*SAMPLED_RULES, "block"])
 def test_whole_texts_of_several_steps_have_the_targets_law(
     rule: Rule, end_tokens: frozenset[int]
 ) -> None:
     """The first token is the prefill's, then come trees of two levels, one, and none."""
     target, prompt = TableTarget(vocab_size=2, seed=4, end_tokens=end_tokens), (1, 1, 0)
     options = RunOptions(max_new_tokens=4, temperature=1.0, rule=rule)
+    plan = planned(CHAIN[:3] if rule == "block" else SMALL, rule)
 
-    reached = law_of_whole_texts(target, options, TreePlan(SMALL, rule), prompt)
+    reached = law_of_whole_texts(target, options, plan, prompt)
 
     expected = target.law_of_texts(prompt, 4, LawMaker(options))
     assert total_variation(reached, expected) < 1e-9
@@ -182,20 +241,20 @@ def test_whole_texts_over_three_tokens_have_the_targets_law(
     target = TableTarget(vocab_size=3, seed=5)
     options = RunOptions(max_new_tokens=3, rule=rule, **processors)
 
-    reached = law_of_whole_texts(target, options, TreePlan((None, 0, 0), rule))
+    reached = law_of_whole_texts(target, options, planned((None, 0, 0), rule))
 
     assert total_variation(reached, target.law_of_texts(PROMPT, 3, LawMaker(options))) < 1e-9
 
 
 @pytest.mark.parametrize("rule", SAMPLED_RULES)
-def test_a_draw_of_zero_never_keeps_a_token_the_target_rules_out(rule: str) -> None:
+def test_a_draw_of_zero_never_keeps_a_token_the_target_rules_out(rule: Rule) -> None:
     target = TableTarget(vocab_size=8, seed=3)
     options = RunOptions(max_new_tokens=30, temperature=1.0, top_k=2, rule=rule)
     drafter = hopeless_drafter(target)
     engine = Engine(
         open_decoding(target, options, AlwaysZero()),
         drafter,
-        plan=chain(2, rule),  # type: ignore[arg-type]
+        plan=chain(2, FACTS[rule].siblings),
     )
 
     steps = [event for event in engine.steps(PROMPT) if isinstance(event, Step)]

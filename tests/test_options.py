@@ -41,6 +41,12 @@ from eagle_core.trace import Settings
         ({"rule": "greedy", "temperature": 0.5}, "rule greedy at temperature 0.5"),
         ({"rule": "one_hot"}, "rule one_hot at temperature 0; expected rule greedy; try rule auto"),
         ({"rule": "without_replacement"}, "rule without_replacement at temperature 0"),
+        ({"rule": "seeded"}, "rule seeded at temperature 0"),
+        ({"rule": "typical", "temperature": 1}, "rule 'typical'; expected one of .* lossy_typical"),
+        (
+            {"rule": "block", "temperature": 1, "tree": "tree:8"},
+            "rule block with tree tree:8; expected a chain; try tree chain:3",
+        ),
     ],
     ids=str,
 )

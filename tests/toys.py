@@ -238,9 +238,12 @@ class EveryBranch:
     def uniform(self) -> float:
         return _Coin(self)
 
-    def draw(self, law: Tensor) -> int:
+    def draw(self, law: Tensor, *, tokens: Tensor | None = None) -> int:
         probs = (law / law.sum()).tolist()
         return self.fork({token: prob for token, prob in enumerate(probs) if prob > 0})
+
+    def ahead(self, num_tokens: int) -> EveryBranch:
+        return self
 
     def fork(self, options: dict[int, float]) -> int:
         position = len(self._taken)
@@ -278,8 +281,11 @@ class AlwaysZero:
     def uniform(self) -> float:
         return 0.0
 
-    def draw(self, law: Tensor) -> int:
+    def draw(self, law: Tensor, *, tokens: Tensor | None = None) -> int:
         return int(law.argmax())
+
+    def ahead(self, num_tokens: int) -> AlwaysZero:
+        return self
 
 
 def enumerate_outcomes(play: Callable[[Chance], Outcome]) -> dict[Outcome, float]:

@@ -106,11 +106,11 @@ class Growth:
         laws = self._laws.law(logits, drafted=self._drafted(), vocabulary=self._vocabulary)
         for node, law in zip(self.frontier, laws, strict=True):
             self._draft_laws[node] = self._over_all_tokens(law)
-            left = law
+            left, here = law, self._chance.ahead(len(self.path(node)) - 1)
             for slot in self._slots(node):
                 if not left.any():
                     break
-                number = self._chance.draw(left)
+                number = here.draw(left, tokens=self._vocabulary)
                 self._add(node, slot, number, math.log(law[number]))
                 if self._plan.siblings == "without_replacement":
                     left = without(left, number)
