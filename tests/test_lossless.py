@@ -6,14 +6,24 @@ follow each other rightly is proved by running the loop to its end on a few of t
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 import torch
+from proofs import (
+    BUSHY,
+    CHAIN,
+    DEEP,
+    PROMPT,
+    SMALL,
+    MakeDrafter,
+    a_draw_of_zero_keeps_nothing_the_target_rules_out,
+    a_step_keeps_the_law,
+    law_of_one_step,
+    planned,
+    text_of,
+)
 from toys import (
-    AlwaysZero,
     KnowingDrafter,
     Law,
     TableTarget,
@@ -23,24 +33,17 @@ from toys import (
     open_decoding,
     perfect_drafter,
     total_variation,
-    written,
 )
 
-from eagle_core.drafters.base import Drafter
 from eagle_core.engine import Engine
 from eagle_core.options import RunOptions
 from eagle_core.plain import Plain
 from eagle_core.plans import chain, static_tree
-from eagle_core.rules import FACTS, Rule
+from eagle_core.rules import Rule
 from eagle_core.sampling import Chance, LawMaker
-from eagle_core.trace import Event, Prefill, Step
-from eagle_core.tree import DraftTree, SiblingKind, TreePlan
-from eagle_core.verify import walk
+from eagle_core.trace import Prefill, Step
+from eagle_core.tree import SiblingKind, TreePlan
 
-MakeDrafter = Callable[[TableTarget], Drafter]
-
-PROMPT = (1, 2, 0)
-SO_FAR = written(PROMPT[:-1], PROMPT[-1:])  # the last token is the answer's first, and the root
 PROCESSORS: list[dict[str, Any]] = [
     {"temperature": 1.0},
     {"temperature": 0.4},
@@ -55,67 +58,6 @@ PROCESSORS: list[dict[str, Any]] = [
 ]
 SAMPLED_RULES: list[Rule] = ["one_hot", "without_replacement", "iid", "seeded"]
 
-#     root ─┬─ o ─┬─ o
-#           ├─ o  └─ o          three siblings, then two, so that a refusal changes a law twice
-#           └─ o
-BUSHY = (None, 0, 0, 0, 1, 1)
-#     root ─┬─ o
-#           └─ o ── o ── o      three levels below a second child
-DEEP = (None, 0, 0, 2, 3)
-#     root ─┬─ o ── o           two levels, small enough for whole texts of several steps
-#           └─ o
-SMALL = (None, 0, 0, 1)
-
-
-CHAIN = (None, 0, 1, 2)
-
-
-def planned(shape: tuple[int | None, ...], rule: Rule) -> TreePlan:
-    return TreePlan(shape, FACTS[rule].siblings)
-
-
-def text_of(events: Iterable[Event]) -> tuple[int, ...]:
-    return tuple(token for event in events for token in event.committed)
-
-
-def law_of_one_step(
-    target: TableTarget, options: RunOptions, plan: TreePlan, make_drafter: MakeDrafter
-) -> Law:
-    """What a step commits below the last token of the prompt, over every draw and every coin."""
-    rule, laws = options.resolved_rule, LawMaker(options).after(SO_FAR)
-    run, drafter = target.open(), make_drafter(target)
-    before = torch.tensor(PROMPT[:-1])
-    prompt_read = run.prefill(before, taps=drafter.taps)
-
-    def grow(chance: Chance) -> DraftTree:
-        drafter.begin(before, prompt_read)
-        return drafter.grow_tree(PROMPT[-1], plan=plan, laws=laws, chance=chance)
-
-    committed: Law = defaultdict(float)
-    for tree, prob in enumerate_outcomes(grow).items():
-        law = laws.of(tree, run.score_tree(tree))
-
-        def play(chance: Chance, tree: DraftTree = tree, law: Any = law) -> tuple[int, ...]:
-            return walk(tree, law, rule=rule, chance=chance).committed  # type: ignore[arg-type]
-
-        for text, share in enumerate_outcomes(play).items():
-            committed[text] += prob * share
-    return committed
-
-
-def continued(target: TableTarget, law: Law, length: int, laws: LawMaker) -> Law:
-    """The texts of `law`, the shorter ones continued by the target to `length` tokens.
-
-    So would the next steps, by their own proofs.
-    """
-    whole: Law = defaultdict(float)
-    for text, prob in law.items():
-        answer = (*PROMPT[-1:], *text)
-        rest = target.law_of_texts(PROMPT[:-1], length - len(text), laws, answer=answer)
-        for more, share in rest.items():
-            whole[(*text, *more)] += prob * share
-    return whole
-
 
 def law_of_whole_texts(
     target: TableTarget, options: RunOptions, plan: TreePlan, prompt: tuple[int, ...] = PROMPT
@@ -127,17 +69,6 @@ def law_of_whole_texts(
     return enumerate_outcomes(play)
 
 
-def assert_one_step_keeps_the_law(
-    target: TableTarget, options: RunOptions, plan: TreePlan, make_drafter: MakeDrafter
-) -> None:
-    committed = law_of_one_step(target, options, plan, make_drafter)
-    reached = continued(target, committed, plan.depth + 1, LawMaker(options))
-    expected = target.law_of_texts(
-        PROMPT[:-1], plan.depth + 1, LawMaker(options), answer=PROMPT[-1:]
-    )
-    assert total_variation(reached, expected) < 1e-9
-
-
 @pytest.mark.parametrize("shape", [BUSHY, DEEP], ids=["bushy", "deep"])
 @pytest.mark.parametrize("processors", PROCESSORS, ids=str)
 @pytest.mark.parametrize("rule", SAMPLED_RULES)
@@ -146,7 +77,7 @@ def test_a_step_over_a_whole_tree_leaves_the_targets_law(
 ) -> None:
     target = TableTarget(vocab_size=3, seed=5)
     options = RunOptions(rule=rule, **processors)
-    assert_one_step_keeps_the_law(target, options, planned(shape, rule), eagle_drafter)
+    a_step_keeps_the_law(target, options, planned(shape, rule), eagle_drafter)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3])
@@ -155,14 +86,14 @@ def test_a_block_leaves_the_targets_law(processors: dict[str, Any], length: int)
     target = TableTarget(vocab_size=3, seed=5)
     options = RunOptions(rule="block", **processors)
     plan = planned(CHAIN[: length + 1], "block")
-    assert_one_step_keeps_the_law(target, options, plan, eagle_drafter)
+    a_step_keeps_the_law(target, options, plan, eagle_drafter)
 
 
 @pytest.mark.parametrize("make_drafter", [perfect_drafter, hopeless_drafter])
 def test_blocks_of_perfect_and_hopeless_drafts_change_no_law(make_drafter: MakeDrafter) -> None:
     target = TableTarget(vocab_size=3, seed=8)
     options = RunOptions(temperature=1.0, rule="block")
-    assert_one_step_keeps_the_law(target, options, planned(CHAIN, "block"), make_drafter)
+    a_step_keeps_the_law(target, options, planned(CHAIN, "block"), make_drafter)
 
 
 def test_a_block_keeps_no_fewer_tokens_than_its_tokens_one_by_one() -> None:
@@ -196,7 +127,7 @@ def test_the_lossy_rule_is_lossy_and_its_plain_lane_is_not() -> None:
 def test_seeded_matching_judges_trees_of_any_kind(siblings: SiblingKind) -> None:
     target = TableTarget(vocab_size=3, seed=5)
     options = RunOptions(rule="seeded", temperature=0.8)
-    assert_one_step_keeps_the_law(target, options, TreePlan(BUSHY, siblings), eagle_drafter)
+    a_step_keeps_the_law(target, options, TreePlan(BUSHY, siblings), eagle_drafter)
 
 
 @pytest.mark.parametrize("rule", SAMPLED_RULES)
@@ -204,7 +135,7 @@ def test_a_draft_vocabulary_smaller_than_the_targets_changes_no_law(rule: Rule) 
     target = TableTarget(vocab_size=4, seed=2)
     options = RunOptions(temperature=1.0, rule=rule)
     known = torch.tensor([3, 0, 2])
-    assert_one_step_keeps_the_law(
+    a_step_keeps_the_law(
         target, options, planned(SMALL, rule), lambda t: eagle_drafter(t, vocabulary=known)
     )
 
@@ -214,7 +145,7 @@ def test_a_draft_vocabulary_smaller_than_the_targets_changes_no_law(rule: Rule) 
 def test_perfect_and_hopeless_drafters_change_no_law(rule: Rule, make_drafter: MakeDrafter) -> None:
     target = TableTarget(vocab_size=3, seed=8)
     options = RunOptions(temperature=1.0, rule=rule)
-    assert_one_step_keeps_the_law(target, options, planned(BUSHY, rule), make_drafter)
+    a_step_keeps_the_law(target, options, planned(BUSHY, rule), make_drafter)
 
 
 @pytest.mark.parametrize("end_tokens", [frozenset(), frozenset({1})], ids=["cap", "end"])
@@ -248,20 +179,7 @@ def test_whole_texts_over_three_tokens_have_the_targets_law(
 
 @pytest.mark.parametrize("rule", SAMPLED_RULES)
 def test_a_draw_of_zero_never_keeps_a_token_the_target_rules_out(rule: Rule) -> None:
-    target = TableTarget(vocab_size=8, seed=3)
-    options = RunOptions(max_new_tokens=30, temperature=1.0, top_k=2, rule=rule)
-    drafter = hopeless_drafter(target)
-    engine = Engine(
-        open_decoding(target, options, AlwaysZero()),
-        drafter,
-        plan=chain(2, FACTS[rule].siblings),
-    )
-
-    steps = [event for event in engine.steps(PROMPT) if isinstance(event, Step)]
-
-    ruled_out = [n for s in steps for n in s.nodes[1:] if n.target_prob == 0.0]
-    assert ruled_out, "a hopeless drafter proposes tokens outside the target's top 2"
-    assert not any(node.verdict == "accepted" for node in ruled_out)
+    a_draw_of_zero_keeps_nothing_the_target_rules_out(rule)
 
 
 def unsure_drafter(target: TableTarget) -> KnowingDrafter:

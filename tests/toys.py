@@ -239,6 +239,7 @@ class EveryBranch:
         return _Coin(self)
 
     def draw(self, law: Tensor, *, tokens: Tensor | None = None) -> int:
+        assert law.sum() > 0, "a draw from a law without any mass"
         probs = (law / law.sum()).tolist()
         return self.fork({token: prob for token, prob in enumerate(probs) if prob > 0})
 
