@@ -123,6 +123,9 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--frequency-penalty", type=float, default=0.0, help="counts the answer; 0 is none"
     )
+    group.add_argument(
+        "--stop", action="append", metavar="TEXT", help="end before this text; repeat for more"
+    )
     group.add_argument("--seed", type=int, default=0, help="same seed, same text")
     group.add_argument("--tree", default="auto", help="auto, chain:N, or tree:N with N up to 25")
     group.add_argument("--rule", default="auto", choices=RULE_NAMES, help="acceptance rule")
@@ -130,7 +133,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
 
 def run_options(options: argparse.Namespace, *, tree: str) -> RunOptions:
     given = {field.name: getattr(options, field.name) for field in fields(RunOptions)}
-    return RunOptions(**{**given, "tree": tree})
+    return RunOptions(**{**given, "tree": tree, "stop": tuple(options.stop or ())})
 
 
 def run_generate(options: argparse.Namespace) -> None:

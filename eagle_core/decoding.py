@@ -14,6 +14,7 @@ import torch
 from eagle_core.noise import KeyedChance
 from eagle_core.sampling import LawMaker, SeededChance
 from eagle_core.sequence import Stops
+from eagle_core.text import StopStrings
 from eagle_core.trace import Node, Step, StopReason, Verdict
 from eagle_core.tree import ROOT
 from eagle_core.verify import choose, walk
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from eagle_core.sampling import Chance
     from eagle_core.sequence import Sequence
     from eagle_core.targets.base import Target, TargetRead, TargetRun
+    from eagle_core.text import Decode
     from eagle_core.tree import DraftTree
     from eagle_core.verify import Acceptance
 
@@ -73,14 +75,21 @@ class Decoding:
     device: torch.device
 
     @classmethod
-    def open(cls, target: Target, options: RunOptions) -> Decoding:
+    def open(cls, target: Target, options: RunOptions, *, decode: Decode | None = None) -> Decoding:
+        """decode: of tokens to text, needed where the options have stop strings."""
         spec = target.spec
+        assert decode or not options.stop, "stop strings are looked for in text"
         return cls(
             run=target.open(),
             laws=LawMaker(options),
             rule=options.resolved_rule,
             chance=chance_for(options),
-            stops=Stops(spec.end_tokens, options.max_new_tokens, spec.max_positions),
+            stops=Stops(
+                spec.end_tokens,
+                options.max_new_tokens,
+                spec.max_positions,
+                StopStrings(options.stop, decode) if options.stop and decode else None,
+            ),
             watch=Stopwatch(spec.device),
             device=spec.device,
         )

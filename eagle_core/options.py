@@ -17,6 +17,8 @@ ONE_HOT_UP_TO = 0.3
 MAX_NEW_TOKENS = 8_192
 MIN_TEMPERATURE = 0.001  # below it, and above 0, logits divided by it would overflow
 MAX_TEMPERATURE = 10.0
+MAX_STOP_STRINGS = 16
+MAX_STOP_LENGTH = 200
 REPETITION_RANGE = (0.1, 10.0)
 PENALTY_RANGE = (-2.0, 2.0)  # as OpenAI's API has it
 
@@ -36,6 +38,7 @@ class RunOptions:
     repetition_penalty: float = 1.0  # counts prompt and answer; 1 is none
     presence_penalty: float = 0.0  # these two count the answer alone; 0 is none
     frequency_penalty: float = 0.0
+    stop: tuple[str, ...] = ()  # the answer ends before the first of these strings
 
     def __post_init__(self) -> None:
         _check_whole("max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS)
@@ -52,6 +55,7 @@ class RunOptions:
         _check_number("repetition_penalty", self.repetition_penalty, *REPETITION_RANGE)
         _check_number("presence_penalty", self.presence_penalty, *PENALTY_RANGE)
         _check_number("frequency_penalty", self.frequency_penalty, *PENALTY_RANGE)
+        _check_stop(self.stop)
         if self.tree != AUTO:
             plan_named(self.tree, siblings="one_hot")
         _check_whole("seed", self.seed, 0, 2**63 - 1)
@@ -81,6 +85,16 @@ def _check_rule(rule: Rule, temperature: float, tree: str) -> None:
         )
     if facts.is_for_chains and not (tree == AUTO or tree.startswith("chain:")):
         raise OptionError(f"rule {rule} with tree {tree}", expected="a chain", hint="tree chain:3")
+
+
+def _check_stop(stop: object) -> None:
+    if not isinstance(stop, tuple) or len(stop) > MAX_STOP_STRINGS:
+        raise OptionError(f"stop {stop!r:.40}", expected=f"up to {MAX_STOP_STRINGS} strings")
+    for string in stop:
+        if not isinstance(string, str) or not 0 < len(string) <= MAX_STOP_LENGTH:
+            raise OptionError(
+                f"stop string {string!r:.40}", expected=f"1 to {MAX_STOP_LENGTH} characters"
+            )
 
 
 def _check_whole(name: str, value: object, low: int, high: int) -> None:

@@ -32,6 +32,7 @@ class StopReason(str, Enum):
     """Why a lane ended."""
 
     END_TOKEN = "end_token"
+    STOP_STRING = "stop_string"
     MAX_NEW_TOKENS = "max_new_tokens"
     CONTEXT = "context"
     STOPPED = "stopped"
@@ -270,6 +271,7 @@ class Settings:
     repetition_penalty: float = 1.0
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
+    stop: tuple[str, ...] = ()
 
     @property
     def is_lossless(self) -> bool:

@@ -223,6 +223,7 @@ def _settings(data: Json, *, version: int) -> Settings:
         repetition_penalty=record.get("repetition_penalty", _quantity),
         presence_penalty=record.get("presence_penalty", _number),
         frequency_penalty=record.get("frequency_penalty", _number),
+        stop=tuple(record.each("stop", _text)),
     )
 
 

@@ -119,7 +119,7 @@ class Workbench:
             settings=Settings(**asdict(replace(options, tree=tree, rule=options.resolved_rule))),
             environment=self.environment,
             piece=self.text.piece,
-            stream=self.text.stream,
+            stream=lambda: self.text.stream(options.stop),
         )
 
     def encode(self, prompt: str) -> list[int]:
@@ -135,12 +135,14 @@ class Workbench:
         return tokens
 
     def plain(self, tokens: list[int], options: RunOptions) -> Iterator[Event]:
-        return Plain(Decoding.open(self.target, options)).steps(tokens)
+        return Plain(self._decoding(options)).steps(tokens)
 
     def eagle(self, tokens: list[int], options: RunOptions) -> Iterator[Event]:
         plan = plan_named(self.tree_for(options), siblings=FACTS[options.resolved_rule].siblings)
-        decoding = Decoding.open(self.target, options)
-        return Engine(decoding, self.open_drafter(), plan=plan).steps(tokens)
+        return Engine(self._decoding(options), self.open_drafter(), plan=plan).steps(tokens)
+
+    def _decoding(self, options: RunOptions) -> Decoding:
+        return Decoding.open(self.target, options, decode=self.text.decode)
 
     def tree_for(self, options: RunOptions) -> str:
         """The tree asked for; `auto` is the fastest one that the rule can judge."""

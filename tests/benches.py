@@ -31,8 +31,8 @@ class LetterText:
     def decode(self, tokens: Sequence[int]) -> str:
         return "".join(LETTERS[token] for token in tokens)
 
-    def stream(self, **more: Any) -> TextStream:
-        return TextStream(self.decode, **more)
+    def stream(self, stop: Sequence[str] = ()) -> TextStream:
+        return TextStream(self.decode, stop=stop)
 
 
 def tiny_bench(made: World | None = None) -> Workbench:

@@ -60,6 +60,7 @@ any_settings = st.builds(
     repetition_penalty=times,
     presence_penalty=st.just(-1.5),
     frequency_penalty=times,
+    stop=st.lists(words, max_size=2).map(tuple),
 )
 any_trace = st.builds(
     lambda lanes, settings, pieces, prompt: replace(
@@ -194,7 +195,9 @@ def test_nothing_can_be_left_out(place: tuple[Any, ...]) -> None:
         del inner[key]
 
     loaded = loads_or_is_refused(json.dumps(changed(GOOD, place, leave_out)))
-    may_go = place[-1] in ("stop", "notice", "bonus", "torch") or place[:1] == ("pieces",)
+    may_go = (
+        place != ("settings", "stop") and place[-1] in ("stop", "notice", "bonus", "torch")
+    ) or place[:1] == ("pieces",)
     is_whole_item = place[0] == "lanes" and isinstance(place[-1], int) and place[-2] != "text"
     if loaded is not None:
         assert (may_go and place != ("pieces",)) or is_whole_item, f"{place} is missed by nobody"

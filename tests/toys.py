@@ -5,21 +5,22 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from eagle_core.decoding import Decoding, Stopwatch
+from eagle_core.decoding import Decoding
 from eagle_core.drafters.eagle import EagleDrafter
 from eagle_core.drafters.growth import Growth
 from eagle_core.drafters.head import EagleHead, HeadConfig
 from eagle_core.options import RunOptions
 from eagle_core.sampling import Chance, LawMaker
 from eagle_core.sequence import Sequence as Text
-from eagle_core.sequence import Stops
 from eagle_core.targets.base import Taps, TargetRead, TargetSpec
+from eagle_core.text import Decode
 from eagle_core.tree import DraftTree, TreePlan
 from eagle_core.verify import Acceptance
 
@@ -208,19 +209,15 @@ def _random_head(config: HeadConfig, dtype: torch.dtype, seed: int) -> EagleHead
 
 
 def open_decoding(
-    target: TableTarget, options: RunOptions, chance: Chance | None = None
+    target: TableTarget,
+    options: RunOptions,
+    chance: Chance | None = None,
+    *,
+    decode: Decode | None = None,
 ) -> Decoding:
     """A decoding like the product's, with another chance where one is given."""
-    decoding = Decoding.open(target, options)
-    return Decoding(
-        run=decoding.run,
-        laws=decoding.laws,
-        rule=decoding.rule,
-        chance=chance or decoding.chance,
-        stops=Stops(target.spec.end_tokens, options.max_new_tokens, target.spec.max_positions),
-        watch=Stopwatch(CPU),
-        device=CPU,
-    )
+    decoding = Decoding.open(target, options, decode=decode)
+    return decoding if chance is None else replace(decoding, chance=chance)
 
 
 Outcome = TypeVar("Outcome", bound=Hashable)
