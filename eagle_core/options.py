@@ -8,6 +8,7 @@ from typing import cast
 from eagle_core.errors import OptionError
 from eagle_core.plans import AUTO, plan_named
 from eagle_core.rules import FACTS, RULES, Rule
+from eagle_core.text import is_broken
 
 RULE_NAMES = ("auto", *RULES)
 """`auto` follows the temperature: greedy at 0, one-hot up to 0.3, without replacement above.
@@ -95,6 +96,8 @@ def _check_stop(stop: object) -> None:
             raise OptionError(
                 f"stop string {string!r:.40}", expected=f"1 to {MAX_STOP_LENGTH} characters"
             )
+        if is_broken(string):
+            raise OptionError("a stop string with broken characters", hint="typing it again")
 
 
 def _check_whole(name: str, value: object, low: int, high: int) -> None:

@@ -39,6 +39,11 @@ def check_prompt(prompt: str) -> None:
         )
 
 
+def is_broken(text: str) -> bool:
+    """Whether it holds what is no character, or stands for one that could not be read."""
+    return HALF_CHARACTER in text or LONE_SURROGATE.search(text) is not None
+
+
 class ChatText:
     """A target's tokenizer as the product uses it; one for all lanes, nothing in it changes."""
 

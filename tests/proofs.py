@@ -201,6 +201,13 @@ def world(seed: int = 0, *, end_tokens: frozenset[int] = frozenset()) -> World:
     return World(HfTarget(model, name="tiny", end_tokens=end_tokens), head)
 
 
+def with_positions(head: EagleHead, max_positions: int) -> EagleHead:
+    """The same weights in a head made for shorter texts."""
+    shorter = EagleHead(replace(head.config, max_positions=max_positions))
+    shorter.load_state_dict(head.state_dict())
+    return shorter
+
+
 def greedy_texts_are_equal(
     world: World, prompt: Sequence[int], plan: TreePlan, num_tokens: int = 24
 ) -> None:

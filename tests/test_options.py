@@ -40,6 +40,8 @@ from eagle_core.trace import Settings
         ({"stop": ("x",) * 17}, r"stop \('x', .*; expected up to 16 strings"),
         ({"stop": "x"}, "stop 'x'"),
         ({"stop": (3,)}, "stop string 3"),
+        ({"stop": ("a\ufffd",)}, "a stop string with broken characters"),
+        ({"stop": ("\udcff",)}, "a stop string with broken characters"),
         ({"seed": -1}, "seed -1"),
         ({"seed": 2**63}, "seed 9223372036854775808"),
         ({"rule": "best"}, "rule 'best'; expected one of auto, greedy"),
