@@ -217,21 +217,24 @@ def report(proof: Proof, options: RunOptions, *, where: str) -> str:
         f"sampled  rule {options.resolved_rule}, T = {options.temperature:g}: "
         f"{sampled.num_samples:,} tokens against {len(sampled.fits)} exact laws",
     ]
-    for fit_ in sampled.fits:
-        verdict = "follows its law" if fit_.p_value >= sampled.error else "DOES NOT FOLLOW ITS LAW"
-        lines.append(
-            f"         χ² {fit_.statistic:.1f} over {fit_.num_cells} cells, n = "
-            f"{fit_.num_samples:,}, p = {fit_.p_value:.2g}: {verdict}"
-        )
-    lines.append(
-        f"         a first token whose law is off by a total variation of "
-        f"{sampled.smallest_deviation:.3f} or more"
-    )
-    lines.append(
-        f"         would have been noticed {POWER:.0%} of the time; false alarms {ERROR:.1%}"
-    )
-    lines.append(_verdict(proof))
+    lines += [f"         {_fitted(each, sampled.error)}" for each in sampled.fits]
+    reach = sampled.smallest_deviation
+    lines += [
+        f"         a first token whose law is off by a total variation of {reach:.3f} or more",
+        f"         would have been noticed {POWER:.0%} of the time; false alarms {ERROR:.1%}",
+        _verdict(proof),
+    ]
     return "\n".join(lines)
+
+
+def _fitted(fit: Fit, error: float) -> str:
+    if fit.num_cells < 2 and fit.p_value == 1.0:
+        return f"n = {fit.num_samples:,}: too few tokens to tell this law from another"
+    verdict = "follows its law" if fit.p_value >= error else "DOES NOT FOLLOW ITS LAW"
+    return (
+        f"χ² {fit.statistic:.1f} over {fit.num_cells} cells, n = {fit.num_samples:,}, "
+        f"p = {fit.p_value:.2g}: {verdict}"
+    )
 
 
 def _told(divergence: Divergence) -> str:

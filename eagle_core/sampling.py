@@ -7,7 +7,7 @@ Knows nothing of trees beyond asking a scored one for the law at a node.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Tokens
 from typing import TYPE_CHECKING, Protocol
 
@@ -101,7 +101,7 @@ class LawMaker:
         self,
         logits: Tensor,
         *,
-        drafted: Tokens[Tokens[int]] | None = None,
+        drafted: Iterable[Tokens[int]] | None = None,
         vocabulary: Tensor | None = None,
     ) -> Tensor:
         """Logits (…, V') as numbers to compute with, penalised where the run asks for it.
@@ -123,7 +123,7 @@ class LawMaker:
         self,
         logits: Tensor,
         *,
-        drafted: Tokens[Tokens[int]] | None = None,
+        drafted: Iterable[Tokens[int]] | None = None,
         vocabulary: Tensor | None = None,
     ) -> Tensor:
         """Logits (…, V') to laws (…, V'); arguments as of `scores`."""

@@ -226,6 +226,19 @@ def test_a_perfect_chain_is_kept_whole_and_a_hopeless_one_never() -> None:
     assert accepted(hopeless_drafter(target)) == [0] * 24
 
 
+def test_a_perfect_chain_is_kept_whole_under_penalties_too() -> None:
+    """The drafter's logits are penalised by the text and the path as the target's are."""
+    target = TableTarget(vocab_size=30, seed=1)
+    options = RunOptions(max_new_tokens=25, repetition_penalty=1.8, frequency_penalty=0.6)
+    decoding = open_decoding(target, options)
+    engine = Engine(decoding, perfect_drafter(target), plan=chain(5))
+
+    events = list(engine.steps(PROMPT))
+
+    assert [e.num_accepted for e in events if isinstance(e, Step)] == [5, 5, 5, 5]
+    assert text_of(events) == text_of(Plain(open_decoding(target, options)).steps(PROMPT))
+
+
 @pytest.mark.parametrize("max_new_tokens", range(1, 12))
 def test_never_more_than_max_new_tokens_are_written(max_new_tokens: int) -> None:
     target = TableTarget(vocab_size=30, seed=1)

@@ -10,6 +10,7 @@ from benches import tiny_bench
 from torch import Tensor
 
 from eagle_core import cli, contests
+from eagle_core.chi_square import Fit
 from eagle_core.compare import Divergence
 from eagle_core.options import RunOptions
 from eagle_core.progress import no_progress
@@ -76,8 +77,6 @@ def test_the_context_ends_where_the_target_is_least_certain() -> None:
 
 
 def sampled(*p_values: float) -> SampledProof:
-    from eagle_core.chi_square import Fit
-
     return SampledProof(tuple(Fit(1000, 9, 8.1, p) for p in p_values))
 
 
@@ -103,6 +102,15 @@ def test_one_law_that_is_not_followed_fails_the_whole() -> None:
     proof = Proof(GreedyProof(1, 8, ()), sampled(0.5, 1e-6))
     assert not proof.holds
     assert "DOES NOT FOLLOW ITS LAW" in report(proof, RunOptions(temperature=1.0), where="")
+
+
+def test_a_law_of_one_cell_is_not_said_to_be_followed() -> None:
+    proof = Proof(
+        GreedyProof(1, 8, ()), SampledProof((Fit(1000, 9, 8.1, 0.5), Fit(20, 1, 0.0, 1.0)))
+    )
+    text = report(proof, RunOptions(temperature=1.0), where="")
+    assert "n = 20: too few tokens to tell this law from another" in text
+    assert text.count("follows its law") == 1
 
 
 def test_the_report_states_sample_size_and_smallest_deviation() -> None:

@@ -17,6 +17,8 @@ from eagle_core.sampling import without
 from eagle_core.tree import ROOT, DraftTree, path_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
     from eagle_core.sampling import Chance, LawMaker
@@ -115,9 +117,9 @@ class Growth:
                 if self._plan.siblings == "without_replacement":
                     left = without(left, number)
 
-    def _drafted(self) -> list[tuple[int, ...]]:
-        """Per frontier node the tokens on its path, the root's left out."""
-        return [tuple(map(self.token, self.path(node)[1:])) for node in self.frontier]
+    def _drafted(self) -> Iterator[tuple[int, ...]]:
+        """Per frontier node the tokens on its path, the root's left out; made when asked for."""
+        return (tuple(map(self.token, self.path(node)[1:])) for node in self.frontier)
 
     def _add(self, parent: int, slot: int, number: int, log_prob: float) -> None:
         self._tokens.append(number if self._target_ids is None else self._target_ids[number])
