@@ -12,11 +12,12 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eagle_core.errors import EagleError, OptionError, PromptError
-from eagle_core.options import RULES, RunOptions
+from eagle_core.options import RULE_NAMES, RunOptions
 from eagle_core.plans import AUTO
 from eagle_core.progress import progress_on_stderr
 from eagle_core.summary import summary_table
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from eagle_core.trace import Trace
     from eagle_core.workbench import Workbench
 
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+MAX_SAMPLES = 1_000_000
 INTERRUPTED = 130  # the shell's number for a program ended by Ctrl-C
 
 
@@ -35,10 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_entry(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
-    """Run the command that was asked for; 0 when it worked, 1 after one sentence on stderr."""
+    """Run the command that was asked for; 0 when it worked, 1 after one sentence on stderr.
+
+    A command that comes to a verdict gives the number itself.
+    """
     options = parser.parse_args(arguments)
     try:
-        options.run(options)
+        code: int | None = options.run(options)
     except EagleError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -48,7 +55,7 @@ def run_entry(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) 
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
         return INTERRUPTED
-    return 0
+    return code or 0
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -56,6 +63,12 @@ def build_parser() -> argparse.ArgumentParser:
         prog="python -m eagle_core", description="EAGLE speculative decoding, measured and shown."
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    add_generate(commands)
+    add_prove(commands)
+    return parser
+
+
+def add_generate(commands: Commands) -> None:
     generate = commands.add_parser(
         "generate",
         help="answer a prompt plainly and with EAGLE, and compare",
@@ -67,7 +80,21 @@ def build_parser() -> argparse.ArgumentParser:
     add_model_flags(generate)
     generate.add_argument("--trace", type=Path, metavar="FILE", help="save the trace as JSON")
     generate.set_defaults(run=run_generate)
-    return parser
+
+
+def add_prove(commands: Commands) -> None:
+    prove = commands.add_parser(
+        "prove",
+        help="prove on this target and head that drafting changes nothing",
+        description="Compare greedy texts, and count sampled tokens against the exact target law. "
+        "Ends with 0 where the proof holds and with 1 where it fails.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    prove.add_argument("--prompt", action="append", metavar="TEXT", help="instead of ours; repeat")
+    prove.add_argument("--samples", type=int, default=1000, help="sampled steps per context")
+    add_run_flags(prove)
+    add_model_flags(prove)
+    prove.set_defaults(run=run_prove, temperature=1.0, max_new_tokens=32)
 
 
 def add_model_flags(parser: argparse.ArgumentParser) -> None:
@@ -86,21 +113,27 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--temperature", type=float, default=0.0, help="0 is greedy")
     group.add_argument("--top-p", type=float, default=1.0, help="1 keeps all tokens")
     group.add_argument("--top-k", type=int, default=0, help="0 keeps all tokens")
+    group.add_argument("--min-p", type=float, default=0.0, help="0 keeps all tokens")
+    group.add_argument(
+        "--repetition-penalty", type=float, default=1.0, help="counts prompt and answer; 1 is none"
+    )
+    group.add_argument(
+        "--presence-penalty", type=float, default=0.0, help="counts the answer; 0 is none"
+    )
+    group.add_argument(
+        "--frequency-penalty", type=float, default=0.0, help="counts the answer; 0 is none"
+    )
+    group.add_argument(
+        "--stop", action="append", metavar="TEXT", help="end before this text; repeat for more"
+    )
     group.add_argument("--seed", type=int, default=0, help="same seed, same text")
     group.add_argument("--tree", default="auto", help="auto, chain:N, or tree:N with N up to 25")
-    group.add_argument("--rule", default="auto", choices=RULES, help="acceptance rule")
+    group.add_argument("--rule", default="auto", choices=RULE_NAMES, help="acceptance rule")
 
 
 def run_options(options: argparse.Namespace, *, tree: str) -> RunOptions:
-    return RunOptions(
-        max_new_tokens=options.max_new_tokens,
-        temperature=options.temperature,
-        top_p=options.top_p,
-        top_k=options.top_k,
-        seed=options.seed,
-        tree=tree,
-        rule=options.rule,
-    )
+    given = {field.name: getattr(options, field.name) for field in fields(RunOptions)}
+    return RunOptions(**{**given, "tree": tree, "stop": tuple(options.stop or ())})
 
 
 def run_generate(options: argparse.Namespace) -> None:
@@ -115,6 +148,33 @@ def run_generate(options: argparse.Namespace) -> None:
         print(summary_table(trace))
         if options.trace:
             save_trace(trace, options.trace)
+
+
+def run_prove(options: argparse.Namespace) -> int:
+    """0 where the proof holds, 1 where it fails."""
+    wanted = run_options(options, tree=options.tree)
+    if wanted.temperature == 0:
+        raise OptionError(
+            "temperature 0", expected="the temperature of the sampled steps", hint="1"
+        )
+    if not 1 <= options.samples <= MAX_SAMPLES:
+        raise OptionError(f"--samples {options.samples}", expected=f"1 to {MAX_SAMPLES:,}")
+    bench = load_workbench(options)
+    from eagle_core.proving import prove, report
+    from eagle_core.workbench import MEASURING_PROMPTS
+
+    prompts = options.prompt or MEASURING_PROMPTS
+    with progress_on_stderr() as progress:
+        proof = prove(bench, prompts, wanted, num_samples=options.samples, progress=progress)
+    where = bench.environment
+    print(
+        report(
+            proof,
+            wanted,
+            where=f"{where.target}, head {where.head}, {where.dtype} on {where.device}",
+        )
+    )
+    return 0 if proof.holds else 1
 
 
 def read_prompt() -> str:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 
+from eagle_core.noise import KeyedChance
 from eagle_core.sampling import LawMaker, SeededChance
 from eagle_core.sequence import Stops
+from eagle_core.text import StopStrings
 from eagle_core.trace import Node, Step, StopReason, Verdict
 from eagle_core.tree import ROOT
 from eagle_core.verify import choose, walk
@@ -21,11 +23,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from eagle_core.options import RunOptions
+    from eagle_core.rules import Rule
     from eagle_core.sampling import Chance
     from eagle_core.sequence import Sequence
     from eagle_core.targets.base import Target, TargetRead, TargetRun
+    from eagle_core.text import Decode
     from eagle_core.tree import DraftTree
-    from eagle_core.verify import Acceptance, Rule
+    from eagle_core.verify import Acceptance
 
 
 class Stopwatch:
@@ -71,14 +75,21 @@ class Decoding:
     device: torch.device
 
     @classmethod
-    def open(cls, target: Target, options: RunOptions) -> Decoding:
+    def open(cls, target: Target, options: RunOptions, *, decode: Decode | None = None) -> Decoding:
+        """decode: of tokens to text, needed where the options have stop strings."""
         spec = target.spec
+        assert decode or not options.stop, "stop strings are looked for in text"
         return cls(
             run=target.open(),
             laws=LawMaker(options),
-            rule=cast("Rule", options.resolved_rule),
-            chance=SeededChance(options.seed),
-            stops=Stops(spec.end_tokens, options.max_new_tokens, spec.max_positions),
+            rule=options.resolved_rule,
+            chance=chance_for(options),
+            stops=Stops(
+                spec.end_tokens,
+                options.max_new_tokens,
+                spec.max_positions,
+                StopStrings(options.stop, decode) if options.stop and decode else None,
+            ),
             watch=Stopwatch(spec.device),
             device=spec.device,
         )
@@ -86,15 +97,24 @@ class Decoding:
     def prompt_tensor(self, sequence: Sequence) -> Tensor:
         return torch.tensor(sequence.tokens, dtype=torch.int64, device=self.device)  # (P,)
 
-    def first_token(self, read: TargetRead) -> int:
-        return choose(self.laws.law(read.logits[-1]), rule=self.rule, chance=self.chance)
+    def first_token(self, read: TargetRead, sequence: Sequence) -> int:
+        law = self.laws.after(sequence).law(read.logits[-1])
+        return choose(law, rule=self.rule, chance=self.chance.ahead(len(sequence)))
 
     def accept(self, tree: DraftTree, read: TargetRead, sequence: Sequence) -> Acceptance:
         """Walk the scored tree, cut at a stop, and keep just that path in the cache."""
-        taken = walk(tree, self.laws.of(read), rule=self.rule, chance=self.chance)
+        law = self.laws.after(sequence).of(tree, read)
+        here = self.chance.ahead(len(sequence))
+        taken = walk(tree, law, rule=self.rule, chance=here)
         taken = self.stops.cut(taken, sequence)
         self.run.keep_path(taken.path)
         return taken
+
+
+def chance_for(options: RunOptions) -> Chance:
+    if options.resolved_rule == "seeded":
+        return KeyedChance(options.seed)
+    return SeededChance(options.seed)
 
 
 def as_step(

@@ -47,7 +47,7 @@ class Engine:
         decoding.watch.restart()
         prompt = decoding.prompt_tensor(sequence)
         read = decoding.run.prefill(prompt, taps=drafter.taps)
-        first = decoding.first_token(read)
+        first = decoding.first_token(read, sequence)
         sequence.commit([first])
         if self._depth_allowed(sequence) > 0:
             drafter.begin(prompt, read)
@@ -82,8 +82,8 @@ class Engine:
         return self._drafter.grow_tree(
             sequence.root,
             plan=self._plan.within(depth),
-            laws=decoding.laws,
-            chance=decoding.chance,
+            laws=decoding.laws.after(sequence),
+            chance=decoding.chance.ahead(len(sequence)),
         )
 
     def _depth_allowed(self, sequence: Sequence) -> int:

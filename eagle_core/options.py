@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from eagle_core.errors import OptionError
 from eagle_core.plans import AUTO, plan_named
+from eagle_core.rules import FACTS, RULES, Rule
+from eagle_core.text import is_broken
 
-RULES = ("auto", "greedy", "one_hot", "without_replacement")
+RULE_NAMES = ("auto", *RULES)
 """`auto` follows the temperature: greedy at 0, one-hot up to 0.3, without replacement above.
 One-hot siblings match drawn ones where the target law is sharp and lose where it is flat."""
 
@@ -15,6 +18,10 @@ ONE_HOT_UP_TO = 0.3
 MAX_NEW_TOKENS = 8_192
 MIN_TEMPERATURE = 0.001  # below it, and above 0, logits divided by it would overflow
 MAX_TEMPERATURE = 10.0
+MAX_STOP_STRINGS = 16
+MAX_STOP_LENGTH = 200
+REPETITION_RANGE = (0.1, 10.0)
+PENALTY_RANGE = (-2.0, 2.0)  # as OpenAI's API has it
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,11 @@ class RunOptions:
     seed: int = 0
     tree: str = AUTO  # or chain:N, tree:N, see `eagle_core.plans.plan_named`
     rule: str = "auto"
+    min_p: float = 0.0  # 0 keeps all tokens
+    repetition_penalty: float = 1.0  # counts prompt and answer; 1 is none
+    presence_penalty: float = 0.0  # these two count the answer alone; 0 is none
+    frequency_penalty: float = 0.0
+    stop: tuple[str, ...] = ()  # the answer ends before the first of these strings
 
     def __post_init__(self) -> None:
         _check_whole("max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS)
@@ -40,30 +52,52 @@ class RunOptions:
         if self.top_p == 0.0:
             raise OptionError("top_p 0", expected="above 0, up to 1", hint="1 to keep all tokens")
         _check_whole("top_k", self.top_k, 0, 2**31)
+        _check_number("min_p", self.min_p, 0.0, 1.0)
+        _check_number("repetition_penalty", self.repetition_penalty, *REPETITION_RANGE)
+        _check_number("presence_penalty", self.presence_penalty, *PENALTY_RANGE)
+        _check_number("frequency_penalty", self.frequency_penalty, *PENALTY_RANGE)
+        _check_stop(self.stop)
         if self.tree != AUTO:
             plan_named(self.tree, siblings="one_hot")
         _check_whole("seed", self.seed, 0, 2**63 - 1)
-        if self.rule not in RULES:
-            raise OptionError(f"rule {self.rule!r:.40}", expected=f"one of {', '.join(RULES)}")
-        if self.rule == "greedy" and self.temperature > 0:
-            raise OptionError(
-                f"rule greedy at temperature {self.temperature:g}",
-                expected="temperature 0",
-                hint="rule auto",
-            )
-        if self.rule in ("one_hot", "without_replacement") and self.temperature == 0:
-            raise OptionError(
-                f"rule {self.rule} at temperature 0", expected="rule greedy", hint="rule auto"
-            )
+        if self.rule not in RULE_NAMES:
+            raise OptionError(f"rule {self.rule!r:.40}", expected=f"one of {', '.join(RULE_NAMES)}")
+        _check_rule(self.resolved_rule, self.temperature, self.tree)
 
     @property
-    def resolved_rule(self) -> str:
+    def resolved_rule(self) -> Rule:
         """The rule that `auto` stands for at this temperature."""
         if self.rule != "auto":
-            return self.rule
+            return cast("Rule", self.rule)
         if self.temperature == 0:
             return "greedy"
         return "one_hot" if self.temperature <= ONE_HOT_UP_TO else "without_replacement"
+
+
+def _check_rule(rule: Rule, temperature: float, tree: str) -> None:
+    facts = FACTS[rule]
+    if facts.is_sampled and temperature == 0:
+        raise OptionError(f"rule {rule} at temperature 0", expected="rule greedy", hint="rule auto")
+    if not facts.is_sampled and temperature > 0:
+        raise OptionError(
+            f"rule {rule} at temperature {temperature:g}",
+            expected="temperature 0",
+            hint="rule auto",
+        )
+    if facts.is_for_chains and not (tree == AUTO or tree.startswith("chain:")):
+        raise OptionError(f"rule {rule} with tree {tree}", expected="a chain", hint="tree chain:3")
+
+
+def _check_stop(stop: object) -> None:
+    if not isinstance(stop, tuple) or len(stop) > MAX_STOP_STRINGS:
+        raise OptionError(f"stop {stop!r:.40}", expected=f"up to {MAX_STOP_STRINGS} strings")
+    for string in stop:
+        if not isinstance(string, str) or not 0 < len(string) <= MAX_STOP_LENGTH:
+            raise OptionError(
+                f"stop string {string!r:.40}", expected=f"1 to {MAX_STOP_LENGTH} characters"
+            )
+        if is_broken(string):
+            raise OptionError("a stop string with broken characters", hint="typing it again")
 
 
 def _check_whole(name: str, value: object, low: int, high: int) -> None:

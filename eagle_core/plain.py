@@ -38,7 +38,7 @@ class Plain:
         decoding = self._decoding
         decoding.watch.restart()
         read = decoding.run.prefill(decoding.prompt_tensor(sequence))
-        first = decoding.first_token(read)
+        first = decoding.first_token(read, sequence)
         sequence.commit([first])
         return Prefill(
             num_prompt_tokens=sequence.num_prompt_tokens,

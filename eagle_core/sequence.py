@@ -3,7 +3,8 @@
     prompt │ first ─ accepted ─ accepted ─ bonus ─ …
            └ of the prefill        the last one is the next step's root
 
-Knows token ids. Knows nothing of trees beyond cutting an acceptance short.
+Knows token ids, and is handed what finds stop strings in them. Knows nothing of trees beyond
+cutting an acceptance short.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from eagle_core.trace import StopReason
 
 if TYPE_CHECKING:
+    from eagle_core.text import StopStrings
     from eagle_core.verify import Acceptance
 
 
@@ -31,6 +33,10 @@ class Sequence:
     @property
     def tokens(self) -> tuple[int, ...]:
         return tuple(self._tokens)
+
+    @property
+    def answer(self) -> tuple[int, ...]:
+        return tuple(self._tokens[self.num_prompt_tokens :])
 
     @property
     def num_new(self) -> int:
@@ -52,6 +58,7 @@ class Stops:
     end_tokens: frozenset[int]
     max_new_tokens: int
     max_positions: int
+    strings: StopStrings | None = None
 
     def room(self, sequence: Sequence) -> int:
         """Tokens that may still be committed."""
@@ -62,22 +69,28 @@ class Stops:
 
     def cut(self, taken: Acceptance, sequence: Sequence) -> Acceptance:
         """`taken` up to the first stop, the stopping token included."""
-        allowed = min(self.room(sequence), _num_until_end(taken.committed, self.end_tokens))
+        allowed = min(self.room(sequence), self._num_until_end(taken.committed, sequence.answer))
         return taken.first(allowed)
 
     def reason(self, sequence: Sequence) -> StopReason | None:
         """Why the answer ends here, None while it goes on."""
         if sequence.num_new and sequence.root in self.end_tokens:
             return StopReason.END_TOKEN
+        if sequence.num_new and self._completes_string(sequence.answer):
+            return StopReason.STOP_STRING
         if sequence.num_new >= self.max_new_tokens:
             return StopReason.MAX_NEW_TOKENS
         if len(sequence) >= self.max_positions:
             return StopReason.CONTEXT
         return None
 
+    def _num_until_end(self, tokens: Tokens[int], answer: Tokens[int]) -> int:
+        """How many of `tokens`, which follow `answer`, there are up to an end token or string."""
+        ends = [index + 1 for index, token in enumerate(tokens) if token in self.end_tokens]
+        if self.strings is not None:
+            ends.append(self.strings.num_until(answer, tokens) or len(tokens))
+        return min([*ends, len(tokens)])
 
-def _num_until_end(tokens: Tokens[int], end_tokens: frozenset[int]) -> int:
-    for index, token in enumerate(tokens):
-        if token in end_tokens:
-            return index + 1
-    return len(tokens)
+    def _completes_string(self, answer: Tokens[int]) -> bool:
+        strings = self.strings
+        return strings is not None and strings.num_until(answer[:-1], answer[-1:]) is not None

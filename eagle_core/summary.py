@@ -53,9 +53,11 @@ def _verdicts(trace: Trace) -> list[str]:
         f"{env.target}, head {env.head}, {settings.tree}, rule {settings.rule}, "
         f"T = {settings.temperature:g}, {env.dtype} on {env.device}, {env.threads} threads"
     ]
+    if not settings.is_lossless:
+        lines.append(f"LOSSY: under rule {settings.rule} EAGLE's text is not the target's own")
     if trace.speedup is not None:
         lines.append(f"speedup {trace.speedup:.2f}")
-    if len(trace.lanes) == 2 and settings.temperature == 0:
+    if len(trace.lanes) == 2 and (settings.temperature == 0 or settings.rule == "seeded"):
         lines.append(_equality(*trace.lanes))
     return lines
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from eagle_core.errors import PromptError
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 HALF_CHARACTER = "\ufffd"
 MAX_PROMPT_CHARACTERS = 50_000
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # what bytes that are no UTF-8 arrive as
+
+TOKENS_PER_CHARACTER = 4  # bytes of a character at most, each of which may be a token
+SPARE_TOKENS = 16  # for special tokens within a stop string's reach, which have no text
 
 Decode = Callable[[Sequence[int]], str]
 
@@ -33,6 +37,11 @@ def check_prompt(prompt: str) -> None:
             expected=f"at most {MAX_PROMPT_CHARACTERS:,}",
             hint="a shorter one",
         )
+
+
+def is_broken(text: str) -> bool:
+    """Whether it holds what is no character, or stands for one that could not be read."""
+    return HALF_CHARACTER in text or LONE_SURROGATE.search(text) is not None
 
 
 class ChatText:
@@ -63,8 +72,12 @@ class ChatText:
         is_space_lost = isinstance(raw, str) and raw.startswith("▁") and not text.startswith(" ")
         return f" {text}" if is_space_lost else text
 
-    def stream(self) -> TextStream:
-        return TextStream(lambda tokens: self._tokenizer.decode(tokens, skip_special_tokens=True))
+    def decode(self, tokens: Sequence[int]) -> str:
+        text: str = self._tokenizer.decode(tokens, skip_special_tokens=True)
+        return text
+
+    def stream(self, stop: Sequence[str] = ()) -> TextStream:
+        return TextStream(self.decode, stop=stop)
 
 
 class TextStream:
@@ -72,10 +85,14 @@ class TextStream:
 
     A character spread over several tokens comes whole with its last one. Tokens are decoded
     after the ones before them, since many tokenizers tell a word's space only in context.
+    Text ends before the first of the strings `stop`; what may yet become one of them waits.
     """
 
-    def __init__(self, decode: Decode) -> None:
+    def __init__(self, decode: Decode, *, stop: Sequence[str] = ()) -> None:
         self._decode = decode
+        self._stop = tuple(stop)
+        self._held = ""  # the beginning of what may become a stop string
+        self._is_over = False  # a stop string has been met
         self._window: list[int] = []  # the tokens decoded together: some context, then new ones
         self._num_context = 0  # tokens of the window whose text has been given out whole
         self._num_given = 0  # characters of the window's text that have been given out
@@ -85,7 +102,23 @@ class TextStream:
         texts = [self._read_one(token) for token in tokens]
         if is_last and texts:
             texts[-1] += self._decode(self._window)[self._num_given :]
-        return tuple(texts)
+        if not self._stop:
+            return tuple(texts)
+        shown = [self._before_stop(text) for text in texts]
+        if is_last and shown and not self._is_over:
+            shown[-1] += self._held
+        return tuple(shown)
+
+    def _before_stop(self, text: str) -> str:
+        """What of the text held back and of `text` can be shown by now."""
+        if self._is_over:
+            return ""
+        text = self._held + text
+        self._is_over = (end := find_stop(text, self._stop)) is not None
+        if end is None:
+            end = len(text) - num_to_hold(text, self._stop)
+        self._held = text[end:]
+        return text[:end]
 
     def _read_one(self, token: int) -> str:
         self._window.append(token)
@@ -102,3 +135,44 @@ class TextStream:
         self._window = self._window[self._num_context :]
         self._num_context = len(self._window)
         self._num_given = len(self._decode(self._window))
+
+
+def find_stop(text: str, stop: Sequence[str]) -> int | None:
+    """Where the first stop string begins in `text`, None where there is none."""
+    places = [place for string in stop if (place := text.find(string)) >= 0]
+    return min(places, default=None)
+
+
+def num_to_hold(text: str, stop: Sequence[str]) -> int:
+    """Characters at the end of `text` that may be the beginning of a stop string."""
+    longest = max(map(len, stop), default=0)
+    return next(
+        (
+            num
+            for num in range(min(longest - 1, len(text)), 0, -1)
+            if any(string.startswith(text[-num:]) for string in stop)
+        ),
+        0,
+    )
+
+
+@dataclass(frozen=True)
+class StopStrings:
+    """Finds the token that completes a stop string, wherever steps begin and end."""
+
+    strings: tuple[str, ...]
+    decode: Decode
+
+    def num_until(self, before: Sequence[int], tokens: Sequence[int]) -> int | None:
+        """How many of `tokens`, which follow the answer `before`, bring the first stop string.
+
+        Looks back far enough for strings that began in `before`; None where there is none.
+        """
+        reach = TOKENS_PER_CHARACTER * max(map(len, self.strings)) + SPARE_TOKENS
+        context = list(before[-reach:])
+        if find_stop(self.decode([*context, *tokens]), self.strings) is None:
+            return None
+        for num in range(1, len(tokens) + 1):
+            if find_stop(self.decode([*context, *tokens[:num]]), self.strings) is not None:
+                return num
+        return None

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from eagle_core.rules import LOSSY
 from eagle_core.tree import children_of, depths_of
 
-TRACE_VERSION = 1
+TRACE_VERSION = 2
 
 
 class Verdict(str, Enum):
@@ -31,6 +32,7 @@ class StopReason(str, Enum):
     """Why a lane ended."""
 
     END_TOKEN = "end_token"
+    STOP_STRING = "stop_string"
     MAX_NEW_TOKENS = "max_new_tokens"
     CONTEXT = "context"
     STOPPED = "stopped"
@@ -256,7 +258,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked for."""
+    """What was asked for: the fields of `RunOptions`, with the tree and the rule that were used."""
 
     max_new_tokens: int
     temperature: float
@@ -265,6 +267,15 @@ class Settings:
     seed: int
     tree: str
     rule: str
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    stop: tuple[str, ...] = ()
+
+    @property
+    def is_lossless(self) -> bool:
+        return self.rule not in LOSSY
 
 
 @dataclass(frozen=True)

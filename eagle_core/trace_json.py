@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -46,6 +46,7 @@ LETTERS = {
 }
 VERDICTS = {letter: verdict for verdict, letter in LETTERS.items()}
 
+READABLE_VERSIONS = (1, TRACE_VERSION)
 MAX_EVENTS = 100_000
 MAX_NODES = 4_096
 MAX_BYTES = 64 * 1024 * 1024
@@ -122,15 +123,15 @@ def load_trace(text: str) -> Trace:
 def trace_from_json(data: object) -> Trace:
     record = _Record(data, "trace")
     version = record.get("version", _whole)
-    if version != TRACE_VERSION:
+    if version not in READABLE_VERSIONS:
         raise TraceError(
             f"a trace of version {version}",
-            expected=f"version {TRACE_VERSION}",
+            expected=f"version {' or '.join(map(str, READABLE_VERSIONS))}",
             hint="recording it again with this release",
         )
     return Trace(
         prompt=record.get("prompt", _text),
-        settings=_settings(record.get("settings", _mapping)),
+        settings=_settings(record.get("settings", _mapping), version=version),
         environment=_environment(record.get("environment", _mapping)),
         lanes=tuple(_lane(lane) for lane in record.get("lanes", _list)),
         pieces=record.get("pieces", _pieces),
@@ -203,9 +204,9 @@ def _path(record: _Record, nodes: Sequence[Node]) -> tuple[int, ...]:
     return path
 
 
-def _settings(data: Json) -> Settings:
+def _settings(data: Json, *, version: int) -> Settings:
     record = _Record(data, "settings")
-    return Settings(
+    settings = Settings(
         max_new_tokens=record.get("max_new_tokens", _whole),
         temperature=record.get("temperature", _quantity),
         top_p=record.get("top_p", _probability),
@@ -213,6 +214,16 @@ def _settings(data: Json) -> Settings:
         seed=record.get("seed", _whole),
         tree=record.get("tree", _text),
         rule=record.get("rule", _text),
+    )
+    if version == 1:  # it had no more options
+        return settings
+    return replace(
+        settings,
+        min_p=record.get("min_p", _probability),
+        repetition_penalty=record.get("repetition_penalty", _quantity),
+        presence_penalty=record.get("presence_penalty", _number),
+        frequency_penalty=record.get("frequency_penalty", _number),
+        stop=tuple(record.each("stop", _text)),
     )
 
 
@@ -295,12 +306,19 @@ def _whole(value: object) -> int:
     return value
 
 
-def _quantity(value: object) -> float:
+def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong(value, "a number")
-    if not 0 <= value < 1e15:  # nothing that is no number lies between
-        raise _wrong(value, "a finite number of at least 0")
+    if not -1e15 < value < 1e15:  # nothing that is no number lies between
+        raise _wrong(value, "a finite number")
     return float(value)
+
+
+def _quantity(value: object) -> float:
+    number = _number(value)
+    if number < 0:
+        raise _wrong(value, "a finite number of at least 0")
+    return number
 
 
 def _probability(value: object) -> float:

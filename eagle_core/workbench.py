@@ -11,7 +11,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ from eagle_core.plain import Plain
 from eagle_core.plans import AUTO, plan_named
 from eagle_core.progress import Progress, no_progress
 from eagle_core.recording import Recording
+from eagle_core.rules import FACTS
 from eagle_core.targets.loading import load_target, load_tokenizer
 from eagle_core.targets.store import DEFAULT_TARGET, cache_root, resolve
 from eagle_core.text import ChatText
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from eagle_core.targets.base import Target
-    from eagle_core.tree import SiblingKind
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 DEFAULT_HEAD = "eagle"
 LARGEST_TREE = "tree:25"
+AUTO_CHAIN = "chain:3"  # for rules that judge chains alone
 WARM_UP_TOKENS = 8
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 MEASURING_PROMPTS = (
@@ -110,23 +111,15 @@ class Workbench:
     def race(self, prompt: str, options: RunOptions) -> Recording:
         """Both lanes over one prompt, in virtual time; raises `PromptError` before any work."""
         tokens = self.encode(prompt)
-        tree = self.auto_tree if options.tree == AUTO else options.tree
+        tree = self.tree_for(options)
         lanes = {"plain": self.plain(tokens, options), "eagle": self.eagle(tokens, options)}
         return Recording(
             prompt,
             lanes,
-            settings=Settings(
-                max_new_tokens=options.max_new_tokens,
-                temperature=options.temperature,
-                top_p=options.top_p,
-                top_k=options.top_k,
-                seed=options.seed,
-                tree=tree,
-                rule=options.resolved_rule,
-            ),
+            settings=Settings(**asdict(replace(options, tree=tree, rule=options.resolved_rule))),
             environment=self.environment,
             piece=self.text.piece,
-            stream=self.text.stream,
+            stream=lambda: self.text.stream(options.stop),
         )
 
     def encode(self, prompt: str) -> list[int]:
@@ -142,13 +135,20 @@ class Workbench:
         return tokens
 
     def plain(self, tokens: list[int], options: RunOptions) -> Iterator[Event]:
-        return Plain(Decoding.open(self.target, options)).steps(tokens)
+        return Plain(self._decoding(options)).steps(tokens)
 
     def eagle(self, tokens: list[int], options: RunOptions) -> Iterator[Event]:
-        tree = self.auto_tree if options.tree == AUTO else options.tree
-        plan = plan_named(tree, siblings=siblings_for(options))
-        decoding = Decoding.open(self.target, options)
-        return Engine(decoding, self.open_drafter(), plan=plan).steps(tokens)
+        plan = plan_named(self.tree_for(options), siblings=FACTS[options.resolved_rule].siblings)
+        return Engine(self._decoding(options), self.open_drafter(), plan=plan).steps(tokens)
+
+    def _decoding(self, options: RunOptions) -> Decoding:
+        return Decoding.open(self.target, options, decode=self.text.decode)
+
+    def tree_for(self, options: RunOptions) -> str:
+        """The tree asked for; `auto` is the fastest one that the rule can judge."""
+        if options.tree != AUTO:
+            return options.tree
+        return AUTO_CHAIN if FACTS[options.resolved_rule].is_for_chains else self.auto_tree
 
     def open_drafter(self) -> EagleDrafter:
         """A drafter for one lane: the head's shared weights, a cache of its own."""
@@ -232,12 +232,6 @@ def dtype_named(name: str | None, device: torch.device) -> torch.dtype:
     if name not in DTYPES:
         raise OptionError(f"dtype {name!r:.40}", expected=f"one of {', '.join(DTYPES)}")
     return DTYPES[name]
-
-
-def siblings_for(options: RunOptions) -> SiblingKind:
-    """How drafted siblings are chosen under the rule that will judge them."""
-    is_drawn = options.resolved_rule == "without_replacement"
-    return "without_replacement" if is_drawn else "one_hot"
 
 
 def describe(target: Target, *, head_name: str) -> Environment:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from eagle_core.options import RunOptions
 from eagle_core.plans import plan_named
@@ -70,15 +70,8 @@ class FakeRecording:
         self._random = random.Random(options.seed)
         tree = "tree:12" if options.tree == "auto" else options.tree
         self._plan = plan_named(tree, siblings="one_hot")
-        self.settings = Settings(
-            max_new_tokens=options.max_new_tokens,
-            temperature=options.temperature,
-            top_p=options.top_p,
-            top_k=options.top_k,
-            seed=options.seed,
-            tree=tree,
-            rule=options.resolved_rule,
-        )
+        used = replace(options, tree=tree, rule=options.resolved_rule)
+        self.settings = Settings(**asdict(used))
         self._text = [
             self._random.randrange(len(bench.words)) for _ in range(options.max_new_tokens)
         ]

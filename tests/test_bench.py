@@ -14,10 +14,10 @@ from made import chain_step, lane, prefill, step
 from toys import TableTarget, hopeless_drafter, open_decoding, perfect_drafter
 
 from eagle_core.bench import __main__ as command
-from eagle_core.bench.compare import Divergence, find_divergence
 from eagle_core.bench.questions import Question, load_questions, spread
 from eagle_core.bench.report import FORMULAS, report, tau
 from eagle_core.bench.run import LaneFigures, Row, figures, read_rows, run_question, run_questions
+from eagle_core.compare import Divergence, find_divergence
 from eagle_core.engine import Engine
 from eagle_core.errors import OptionError
 from eagle_core.options import RunOptions

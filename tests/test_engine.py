@@ -314,6 +314,45 @@ def test_a_prompt_of_one_token_is_decoded() -> None:
     assert text_of(engine.steps((4,))) == text_of(plain.steps((4,)))
 
 
+def letters(tokens: Sequence[int]) -> str:
+    return "".join(chr(97 + token) for token in tokens)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+@pytest.mark.parametrize("place", range(1, 9))
+def test_a_stop_string_cuts_both_lanes_alike_wherever_it_crosses_steps(
+    place: int, length: int
+) -> None:
+    """A perfect chain of four, so the string lies within a step or over the border of two."""
+    target, free = TableTarget(vocab_size=20, seed=7), RunOptions(max_new_tokens=14)
+    text = letters(text_of(Plain(open_decoding(target, free)).steps(PROMPT)))
+    stop = text[place : place + length]
+    expected = text[: text.index(stop) + length]
+    options = replace(free, stop=(stop, "no such text"))
+
+    decoding = open_decoding(target, options, decode=letters)
+    assert isinstance(decoding.run, TableRun)
+    drafter = perfect_drafter(target)
+    eagle = list(Engine(decoding, drafter, plan=chain(4)).steps(PROMPT))
+    plain = list(Plain(open_decoding(target, options, decode=letters)).steps(PROMPT))
+
+    assert letters(text_of(eagle)) == letters(text_of(plain)) == expected
+    assert eagle[-1].stop == plain[-1].stop == StopReason.STOP_STRING
+    was_cut = isinstance(eagle[-1], Step) and eagle[-1].bonus is None
+    assert len(decoding.run.cached) == len(PROMPT) + len(expected) - (not was_cut)
+
+
+def test_an_end_token_before_a_stop_string_wins_and_the_cap_before_both() -> None:
+    plain = Plain(open_decoding(TableTarget(20, seed=7), RunOptions(max_new_tokens=8)))
+    text = text_of(plain.steps(PROMPT))
+    target = TableTarget(20, seed=7, end_tokens=frozenset({text[3]}))
+    for cap, reason in ((8, StopReason.END_TOKEN), (2, StopReason.MAX_NEW_TOKENS)):
+        options = RunOptions(max_new_tokens=cap, stop=(letters(text[3:6]),))
+        decoding = open_decoding(target, options, decode=letters)
+        *_, last = Engine(decoding, perfect_drafter(target), plan=chain(7)).steps(PROMPT)
+        assert last.stop == reason
+
+
 # The record of a step.
 
 

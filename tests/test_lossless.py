@@ -6,14 +6,24 @@ follow each other rightly is proved by running the loop to its end on a few of t
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 import torch
+from proofs import (
+    BUSHY,
+    CHAIN,
+    DEEP,
+    PROMPT,
+    SMALL,
+    MakeDrafter,
+    a_draw_of_zero_keeps_nothing_the_target_rules_out,
+    a_step_keeps_the_law,
+    law_of_one_step,
+    planned,
+    text_of,
+)
 from toys import (
-    AlwaysZero,
     KnowingDrafter,
     Law,
     TableTarget,
@@ -25,19 +35,15 @@ from toys import (
     total_variation,
 )
 
-from eagle_core.drafters.base import Drafter
 from eagle_core.engine import Engine
 from eagle_core.options import RunOptions
 from eagle_core.plain import Plain
 from eagle_core.plans import chain, static_tree
+from eagle_core.rules import Rule
 from eagle_core.sampling import Chance, LawMaker
-from eagle_core.trace import Event, Prefill, Step
-from eagle_core.tree import DraftTree, TreePlan
-from eagle_core.verify import Rule, walk
+from eagle_core.trace import Prefill, Step
+from eagle_core.tree import SiblingKind, TreePlan
 
-MakeDrafter = Callable[[TableTarget], Drafter]
-
-PROMPT = (1, 2, 0)
 PROCESSORS: list[dict[str, Any]] = [
     {"temperature": 1.0},
     {"temperature": 0.4},
@@ -45,62 +51,12 @@ PROCESSORS: list[dict[str, Any]] = [
     {"temperature": 1.0, "top_p": 0.7},
     {"temperature": 0.8, "top_k": 2},
     {"temperature": 1.2, "top_k": 3, "top_p": 0.9},
+    {"temperature": 1.0, "min_p": 0.3},
+    {"temperature": 0.9, "repetition_penalty": 1.6},
+    {"temperature": 1.0, "presence_penalty": 0.7, "frequency_penalty": 0.4},
+    {"temperature": 1.3, "top_p": 0.9, "min_p": 0.1, "repetition_penalty": 0.7},
 ]
-SAMPLED_RULES: list[Rule] = ["one_hot", "without_replacement"]
-
-#     root ─┬─ o ─┬─ o
-#           ├─ o  └─ o          three siblings, then two, so that a refusal changes a law twice
-#           └─ o
-BUSHY = (None, 0, 0, 0, 1, 1)
-#     root ─┬─ o
-#           └─ o ── o ── o      three levels below a second child
-DEEP = (None, 0, 0, 2, 3)
-#     root ─┬─ o ── o           two levels, small enough for whole texts of several steps
-#           └─ o
-SMALL = (None, 0, 0, 1)
-
-
-def text_of(events: Iterable[Event]) -> tuple[int, ...]:
-    return tuple(token for event in events for token in event.committed)
-
-
-def law_of_one_step(
-    target: TableTarget, options: RunOptions, plan: TreePlan, make_drafter: MakeDrafter
-) -> Law:
-    """What a step commits below the last token of the prompt, over every draw and every coin.
-
-    A step that commits less than the tree is deep is followed by the target's own law, as the next
-    steps would; so all texts are one token longer than the tree is deep.
-    """
-    rule, laws = options.resolved_rule, LawMaker(options)
-    run, drafter = target.open(), make_drafter(target)
-    before = torch.tensor(PROMPT[:-1])
-    prompt_read = run.prefill(before, taps=drafter.taps)
-
-    def grow(chance: Chance) -> DraftTree:
-        drafter.begin(before, prompt_read)
-        return drafter.grow_tree(PROMPT[-1], plan=plan, laws=laws, chance=chance)
-
-    committed: Law = defaultdict(float)
-    for tree, prob in enumerate_outcomes(grow).items():
-        law = laws.of(run.score_tree(tree))
-
-        def play(chance: Chance, tree: DraftTree = tree, law: Any = law) -> tuple[int, ...]:
-            return walk(tree, law, rule=rule, chance=chance).committed  # type: ignore[arg-type]
-
-        for text, share in enumerate_outcomes(play).items():
-            committed[text] += prob * share
-    return continued(target, committed, plan.depth + 1, laws)
-
-
-def continued(target: TableTarget, law: Law, length: int, laws: LawMaker) -> Law:
-    """The texts of `law`, the shorter ones continued by the target to `length` tokens."""
-    whole: Law = defaultdict(float)
-    for text, prob in law.items():
-        rest = target.law_of_texts((*PROMPT, *text), length - len(text), laws)
-        for more, share in rest.items():
-            whole[(*text, *more)] += prob * share
-    return whole
+SAMPLED_RULES: list[Rule] = ["one_hot", "without_replacement", "iid", "seeded"]
 
 
 def law_of_whole_texts(
@@ -113,14 +69,6 @@ def law_of_whole_texts(
     return enumerate_outcomes(play)
 
 
-def assert_one_step_keeps_the_law(
-    target: TableTarget, options: RunOptions, plan: TreePlan, make_drafter: MakeDrafter
-) -> None:
-    reached = law_of_one_step(target, options, plan, make_drafter)
-    expected = target.law_of_texts(PROMPT, plan.depth + 1, LawMaker(options))
-    assert total_variation(reached, expected) < 1e-9
-
-
 @pytest.mark.parametrize("shape", [BUSHY, DEEP], ids=["bushy", "deep"])
 @pytest.mark.parametrize("processors", PROCESSORS, ids=str)
 @pytest.mark.parametrize("rule", SAMPLED_RULES)
@@ -129,7 +77,57 @@ def test_a_step_over_a_whole_tree_leaves_the_targets_law(
 ) -> None:
     target = TableTarget(vocab_size=3, seed=5)
     options = RunOptions(rule=rule, **processors)
-    assert_one_step_keeps_the_law(target, options, TreePlan(shape, rule), eagle_drafter)
+    a_step_keeps_the_law(target, options, planned(shape, rule), eagle_drafter)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+@pytest.mark.parametrize("processors", PROCESSORS, ids=str)
+def test_a_block_leaves_the_targets_law(processors: dict[str, Any], length: int) -> None:
+    target = TableTarget(vocab_size=3, seed=5)
+    options = RunOptions(rule="block", **processors)
+    plan = planned(CHAIN[: length + 1], "block")
+    a_step_keeps_the_law(target, options, plan, eagle_drafter)
+
+
+@pytest.mark.parametrize("make_drafter", [perfect_drafter, hopeless_drafter])
+def test_blocks_of_perfect_and_hopeless_drafts_change_no_law(make_drafter: MakeDrafter) -> None:
+    target = TableTarget(vocab_size=3, seed=8)
+    options = RunOptions(temperature=1.0, rule="block")
+    a_step_keeps_the_law(target, options, planned(CHAIN, "block"), make_drafter)
+
+
+def test_a_block_keeps_no_fewer_tokens_than_its_tokens_one_by_one() -> None:
+    """Equally many where the target backs each draft as much as it can; more elsewhere."""
+    gains = []
+    for seed in range(4):
+        target, kept = TableTarget(vocab_size=3, seed=seed), {}
+        for rule in ("block", "iid"):
+            options = RunOptions(temperature=1.0, rule=rule)
+            law = law_of_one_step(target, options, planned(CHAIN, rule), eagle_drafter)
+            kept[rule] = sum(prob * (len(text) - 1) for text, prob in law.items())
+        gains.append(kept["block"] - kept["iid"])
+    assert min(gains) > -1e-12
+    assert max(gains) > 0.01
+
+
+def test_the_lossy_rule_is_lossy_and_its_plain_lane_is_not() -> None:
+    target = TableTarget(vocab_size=3, seed=5)
+    options = RunOptions(max_new_tokens=3, temperature=1.0, rule="lossy_typical")
+    expected = target.law_of_texts(PROMPT, 3, LawMaker(options))
+
+    def plain(chance: Chance) -> tuple[int, ...]:
+        return text_of(Plain(open_decoding(target, options, chance)).steps(PROMPT))
+
+    eagle = law_of_whole_texts(target, options, planned(SMALL, "lossy_typical"))
+    assert total_variation(eagle, expected) > 0.05
+    assert total_variation(enumerate_outcomes(plain), expected) < 1e-9
+
+
+@pytest.mark.parametrize("siblings", ["one_hot", "without_replacement", "iid"])
+def test_seeded_matching_judges_trees_of_any_kind(siblings: SiblingKind) -> None:
+    target = TableTarget(vocab_size=3, seed=5)
+    options = RunOptions(rule="seeded", temperature=0.8)
+    a_step_keeps_the_law(target, options, TreePlan(BUSHY, siblings), eagle_drafter)
 
 
 @pytest.mark.parametrize("rule", SAMPLED_RULES)
@@ -137,8 +135,8 @@ def test_a_draft_vocabulary_smaller_than_the_targets_changes_no_law(rule: Rule) 
     target = TableTarget(vocab_size=4, seed=2)
     options = RunOptions(temperature=1.0, rule=rule)
     known = torch.tensor([3, 0, 2])
-    assert_one_step_keeps_the_law(
-        target, options, TreePlan(SMALL, rule), lambda t: eagle_drafter(t, vocabulary=known)
+    a_step_keeps_the_law(
+        target, options, planned(SMALL, rule), lambda t: eagle_drafter(t, vocabulary=known)
     )
 
 
@@ -147,25 +145,26 @@ def test_a_draft_vocabulary_smaller_than_the_targets_changes_no_law(rule: Rule) 
 def test_perfect_and_hopeless_drafters_change_no_law(rule: Rule, make_drafter: MakeDrafter) -> None:
     target = TableTarget(vocab_size=3, seed=8)
     options = RunOptions(temperature=1.0, rule=rule)
-    assert_one_step_keeps_the_law(target, options, TreePlan(BUSHY, rule), make_drafter)
+    a_step_keeps_the_law(target, options, planned(BUSHY, rule), make_drafter)
 
 
 @pytest.mark.parametrize("end_tokens", [frozenset(), frozenset({1})], ids=["cap", "end"])
-@pytest.mark.parametrize("rule", SAMPLED_RULES)
+@pytest.mark.parametrize("rule", [*SAMPLED_RULES, "block"])
 def test_whole_texts_of_several_steps_have_the_targets_law(
     rule: Rule, end_tokens: frozenset[int]
 ) -> None:
     """The first token is the prefill's, then come trees of two levels, one, and none."""
     target, prompt = TableTarget(vocab_size=2, seed=4, end_tokens=end_tokens), (1, 1, 0)
     options = RunOptions(max_new_tokens=4, temperature=1.0, rule=rule)
+    plan = planned(CHAIN[:3] if rule == "block" else SMALL, rule)
 
-    reached = law_of_whole_texts(target, options, TreePlan(SMALL, rule), prompt)
+    reached = law_of_whole_texts(target, options, plan, prompt)
 
     expected = target.law_of_texts(prompt, 4, LawMaker(options))
     assert total_variation(reached, expected) < 1e-9
 
 
-@pytest.mark.parametrize("processors", [PROCESSORS[0], PROCESSORS[4]], ids=str)
+@pytest.mark.parametrize("processors", [PROCESSORS[at] for at in (0, 4, 7, 8)], ids=str)
 @pytest.mark.parametrize("rule", SAMPLED_RULES)
 def test_whole_texts_over_three_tokens_have_the_targets_law(
     rule: Rule, processors: dict[str, Any]
@@ -173,27 +172,14 @@ def test_whole_texts_over_three_tokens_have_the_targets_law(
     target = TableTarget(vocab_size=3, seed=5)
     options = RunOptions(max_new_tokens=3, rule=rule, **processors)
 
-    reached = law_of_whole_texts(target, options, TreePlan((None, 0, 0), rule))
+    reached = law_of_whole_texts(target, options, planned((None, 0, 0), rule))
 
     assert total_variation(reached, target.law_of_texts(PROMPT, 3, LawMaker(options))) < 1e-9
 
 
 @pytest.mark.parametrize("rule", SAMPLED_RULES)
-def test_a_draw_of_zero_never_keeps_a_token_the_target_rules_out(rule: str) -> None:
-    target = TableTarget(vocab_size=8, seed=3)
-    options = RunOptions(max_new_tokens=30, temperature=1.0, top_k=2, rule=rule)
-    drafter = hopeless_drafter(target)
-    engine = Engine(
-        open_decoding(target, options, AlwaysZero()),
-        drafter,
-        plan=chain(2, rule),  # type: ignore[arg-type]
-    )
-
-    steps = [event for event in engine.steps(PROMPT) if isinstance(event, Step)]
-
-    ruled_out = [n for s in steps for n in s.nodes[1:] if n.target_prob == 0.0]
-    assert ruled_out, "a hopeless drafter proposes tokens outside the target's top 2"
-    assert not any(node.verdict == "accepted" for node in ruled_out)
+def test_a_draw_of_zero_never_keeps_a_token_the_target_rules_out(rule: Rule) -> None:
+    a_draw_of_zero_keeps_nothing_the_target_rules_out(rule)
 
 
 def unsure_drafter(target: TableTarget) -> KnowingDrafter:
@@ -238,6 +224,19 @@ def test_a_perfect_chain_is_kept_whole_and_a_hopeless_one_never() -> None:
 
     assert accepted(perfect_drafter(target)) == [5, 5, 5, 5]
     assert accepted(hopeless_drafter(target)) == [0] * 24
+
+
+def test_a_perfect_chain_is_kept_whole_under_penalties_too() -> None:
+    """The drafter's logits are penalised by the text and the path as the target's are."""
+    target = TableTarget(vocab_size=30, seed=1)
+    options = RunOptions(max_new_tokens=25, repetition_penalty=1.8, frequency_penalty=0.6)
+    decoding = open_decoding(target, options)
+    engine = Engine(decoding, perfect_drafter(target), plan=chain(5))
+
+    events = list(engine.steps(PROMPT))
+
+    assert [e.num_accepted for e in events if isinstance(e, Step)] == [5, 5, 5, 5]
+    assert text_of(events) == text_of(Plain(open_decoding(target, options)).steps(PROMPT))
 
 
 @pytest.mark.parametrize("max_new_tokens", range(1, 12))

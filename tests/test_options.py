@@ -9,6 +9,7 @@ import pytest
 
 from eagle_core.errors import EagleError, OptionError
 from eagle_core.options import RunOptions
+from eagle_core.trace import Settings
 
 
 @pytest.mark.parametrize(
@@ -29,12 +30,30 @@ from eagle_core.options import RunOptions
         ({"top_p": 1.01}, r"top_p 1\.01"),
         ({"top_p": math.nan}, "top_p nan"),
         ({"top_k": -1}, "top_k -1"),
+        ({"min_p": -0.1}, r"min_p -0\.1; expected a number from 0 to 1"),
+        ({"min_p": "x"}, "min_p 'x'"),
+        ({"repetition_penalty": 0}, r"repetition_penalty 0; expected a number from 0\.1 to 10"),
+        ({"presence_penalty": 2.5}, r"presence_penalty 2\.5; expected a number from -2 to 2"),
+        ({"frequency_penalty": math.nan}, "frequency_penalty nan"),
+        ({"stop": ("",)}, "stop string ''; expected 1 to 200 characters"),
+        ({"stop": ("x" * 201,)}, "stop string 'xxx"),
+        ({"stop": ("x",) * 17}, r"stop \('x', .*; expected up to 16 strings"),
+        ({"stop": "x"}, "stop 'x'"),
+        ({"stop": (3,)}, "stop string 3"),
+        ({"stop": ("a\ufffd",)}, "a stop string with broken characters"),
+        ({"stop": ("\udcff",)}, "a stop string with broken characters"),
         ({"seed": -1}, "seed -1"),
         ({"seed": 2**63}, "seed 9223372036854775808"),
         ({"rule": "best"}, "rule 'best'; expected one of auto, greedy"),
         ({"rule": "greedy", "temperature": 0.5}, "rule greedy at temperature 0.5"),
         ({"rule": "one_hot"}, "rule one_hot at temperature 0; expected rule greedy; try rule auto"),
         ({"rule": "without_replacement"}, "rule without_replacement at temperature 0"),
+        ({"rule": "seeded"}, "rule seeded at temperature 0"),
+        ({"rule": "typical", "temperature": 1}, "rule 'typical'; expected one of .* lossy_typical"),
+        (
+            {"rule": "block", "temperature": 1, "tree": "tree:8"},
+            "rule block with tree tree:8; expected a chain; try tree chain:3",
+        ),
     ],
     ids=str,
 )
@@ -68,6 +87,12 @@ def test_auto_follows_the_temperature(temperature: float, rule: str, resolved: s
 def test_the_ends_of_every_range_are_allowed() -> None:
     RunOptions(max_new_tokens=1, temperature=10, top_p=1, top_k=0, seed=0)
     RunOptions(max_new_tokens=8_192, top_p=1e-9, top_k=2**31, seed=2**63 - 1)
+
+
+def test_settings_of_a_trace_are_the_options_of_its_run() -> None:
+    assert [(f.name, f.type) for f in dataclasses.fields(Settings)] == [
+        (f.name, f.type) for f in dataclasses.fields(RunOptions)
+    ]
 
 
 def test_options_are_frozen() -> None:

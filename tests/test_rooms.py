@@ -17,7 +17,7 @@ import eagle_core
 ROOT = Path(__file__).parent.parent
 WITHOUT_TORCH = (
     "eagle_core",
-    *(f"eagle_core.{name}" for name in ("errors", "options", "tree", "plans", "trace")),
+    *(f"eagle_core.{name}" for name in ("errors", "options", "rules", "tree", "plans", "trace")),
     *(f"eagle_core.{name}" for name in ("trace_json", "summary", "race", "recording", "progress")),
     *(f"eagle_core.{name}" for name in ("cost", "cli", "sequence", "text")),
 )
@@ -132,7 +132,8 @@ def test_the_engines_side_knows_neither_training_nor_benchmark() -> None:
 
 def test_verification_never_meets_a_drafter_a_target_a_cache_or_text() -> None:
     rooms = ("drafters", "targets", "engine", "plain", "decoding", "text", "sequence")
-    assert offending(("eagle_core.verify",), tuple(f"eagle_core.{room}" for room in rooms)) == []
+    judges = tuple(f"eagle_core.{room}" for room in ("verify", "contests", "block", "rules"))
+    assert offending(judges, tuple(f"eagle_core.{room}" for room in rooms)) == []
 
 
 def test_a_drafter_never_imports_a_target() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -10,11 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made import EXAMPLES
 from torch import Tensor
+from toys import written
+from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
 from eagle_core.errors import OptionError
 from eagle_core.options import RunOptions
 from eagle_core.sampling import LawMaker, SeededChance, keep_top_k, keep_top_p
 from eagle_core.targets.base import TargetRead
+from eagle_core.tree import DraftTree
 
 
 def by_hand(logits: list[float], temperature: float, top_k: int, top_p: float) -> list[float]:
@@ -134,16 +138,128 @@ def test_the_law_at_a_node_is_made_once_and_only_when_asked_for() -> None:
     class Counting(LawMaker):
         num_made = 0
 
-        def law(self, logits: Tensor) -> Tensor:
+        def law(self, logits: Tensor, **more: Any) -> Tensor:
             self.num_made += 1
-            return super().law(logits)
+            return super().law(logits, **more)
 
     laws = Counting(RunOptions(temperature=1.0))
-    of_node = laws.of(TargetRead(logits=torch.eye(3), features=torch.zeros(3, 0)))
+    read = TargetRead(logits=torch.eye(3), features=torch.zeros(3, 0))
+    of_node = laws.of(DraftTree((9, 0, 1), (None, 0, 1), (0.0,) * 3), read)
     assert laws.num_made == 0
     assert of_node(1) is of_node(1)
     assert torch.equal(of_node(1), torch.eye(3)[1].softmax(-1))
     assert laws.num_made == 1
+
+
+@EXAMPLES
+@given(st.lists(st.integers(-4, 4), min_size=1, max_size=300), st.floats(0.01, 0.999))
+def test_top_p_by_ranking_a_few_keeps_what_sorting_all_would(
+    levels: list[int], top_p: float
+) -> None:
+    """Whole numbers make many ties; of those the first tokens are taken."""
+    scores = torch.tensor(levels, dtype=torch.float64) / 2
+    order = sorted(range(len(levels)), key=lambda token: (-levels[token], token))
+    probs = scores.softmax(-1).tolist()
+    kept, mass = set[int](), 0.0
+    for token in order:
+        if mass >= top_p:
+            break
+        kept.add(token)
+        mass += probs[token]
+    made = keep_top_p(scores, top_p).isfinite().nonzero().flatten().tolist()
+    assert len({*made} ^ kept) <= 1, "one more or less where rounding decides"
+    assert {*made} == kept or abs(sum(probs[t] for t in {*made} & kept) - top_p) < 1e-12
+
+
+def test_top_p_ranks_a_long_flat_vocabulary_to_its_end() -> None:
+    scores = torch.zeros(1000, dtype=torch.float64)
+    assert keep_top_p(scores, 0.5).isfinite().sum() == 500
+    assert keep_top_p(scores, 0.9999).isfinite().sum() == 1000
+
+
+# Against transformers.
+
+PROCESSING = st.fixed_dictionaries(
+    {
+        "temperature": st.floats(0.2, 3.0),
+        "top_k": st.integers(0, 40),
+        "top_p": st.floats(0.1, 1.0),
+        "min_p": st.floats(0.0, 0.5),
+        "repetition_penalty": st.floats(0.5, 2.0),
+    }
+)
+WORDS = st.lists(st.integers(0, 29), min_size=1, max_size=12)
+
+
+def by_transformers(logits: Tensor, text: list[int], wanted: dict[str, Any]) -> Tensor:
+    """Its own processors, chosen and ordered by its own `generate`."""
+    config = LlamaConfig(
+        vocab_size=30, hidden_size=8, intermediate_size=8, num_hidden_layers=1,
+        num_attention_heads=1,
+    )  # fmt: skip
+    generation = GenerationConfig(do_sample=True, **(wanted | {"top_k": wanted["top_k"] or None}))
+    processors = LlamaForCausalLM(config)._get_logits_processor(
+        generation, input_ids_seq_length=len(text), device="cpu"
+    )
+    return processors(torch.tensor([text]), logits[None])[0].softmax(-1)  # type: ignore[no-any-return]
+
+
+@EXAMPLES
+@given(PROCESSING, WORDS, WORDS, st.integers(0, 10**6))
+def test_laws_are_those_of_transformers_own_processors(
+    wanted: dict[str, Any], prompt: list[int], answer: list[int], seed: int
+) -> None:
+    logits = torch.randn(30, generator=torch.Generator().manual_seed(seed)) * 3
+    laws = LawMaker(RunOptions(**wanted)).after(written(prompt, answer))
+    expected = by_transformers(logits, prompt + answer, wanted)
+    torch.testing.assert_close(laws.law(logits), expected, atol=1e-6, rtol=1e-5)
+
+
+@EXAMPLES
+@given(WORDS, WORDS, st.floats(-2, 2), st.floats(-2, 2), st.integers(0, 10**6))
+def test_presence_and_frequency_count_the_answer_and_the_path_but_not_the_prompt(
+    prompt: list[int], answer: list[int], presence: float, frequency: float, seed: int
+) -> None:
+    logits = torch.randn(30, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    options = RunOptions(temperature=1.0, presence_penalty=presence, frequency_penalty=frequency)
+    path = answer[len(answer) // 2 :]
+    laws = LawMaker(options).after(written(prompt, answer[: len(answer) // 2]))
+    expected = logits.clone()
+    for token in set(answer):
+        expected[token] -= presence + frequency * answer.count(token)
+    made = laws.law(logits[None], drafted=[path])[0]
+    torch.testing.assert_close(made, expected.softmax(-1), atol=1e-12, rtol=0)
+
+
+def test_repetition_is_penalised_before_presence_and_frequency() -> None:
+    options = RunOptions(repetition_penalty=2.0, presence_penalty=0.5, frequency_penalty=0.25)
+    laws = LawMaker(options).after(written([0, 1], [1, 1, 2]))
+    made = laws.scores(torch.tensor([4.0, 4.0, -4.0, 4.0]))
+    assert made.tolist() == [2.0, 2.0 - 0.5 - 0.5, -8.0 - 0.5 - 0.25, 4.0]
+
+
+def test_penalties_find_the_tokens_of_a_draft_vocabulary() -> None:
+    """Columns 0, 1, 2 stand for the tokens 5, 1, 3; the text has 3, 3, 7 and the path 5."""
+    laws = LawMaker(RunOptions(frequency_penalty=1.0)).after(written([1], [3, 3, 7]))
+    vocabulary = torch.tensor([5, 1, 3])
+    made = laws.scores(torch.zeros(1, 3), drafted=[(5,)], vocabulary=vocabulary)
+    assert made.tolist() == [[-1.0, 0.0, -2.0]]
+
+
+def test_at_every_node_its_own_path_is_penalised() -> None:
+    #   root 9 ─┬─ 0 ── 1
+    #           └─ 1
+    tree = DraftTree((2, 0, 1, 1), (None, 0, 0, 1), (0.0,) * 4)
+    read = TargetRead(logits=torch.zeros(4, 3), features=torch.zeros(4, 0))
+    laws = LawMaker(RunOptions(temperature=1.0, frequency_penalty=1.0)).after(written([0], [2]))
+    law = laws.of(tree, read)
+    for node, counts in enumerate([(0, 0, 1), (1, 0, 1), (0, 1, 1), (1, 1, 1)]):
+        torch.testing.assert_close(law(node), (-torch.tensor(counts).float()).softmax(-1))
+
+
+def test_without_penalties_no_text_is_looked_at() -> None:
+    laws = LawMaker(RunOptions(temperature=0.7, top_p=0.9))
+    assert laws.after(written([0], [2])) is laws
 
 
 def draws(law: Tensor, *, seed: int = 0, count: int = 20) -> list[int]:

@@ -65,6 +65,15 @@ def test_sampled_texts_are_not_compared() -> None:
     assert "T = 0.8" in table
 
 
+def test_a_lossy_rule_is_marked_and_seeded_texts_are_compared() -> None:
+    lossy = replace(SETTINGS, temperature=0.8, rule="lossy_typical")
+    table = summary_table(replace(plain_and_eagle(), settings=lossy))
+    assert "LOSSY: under rule lossy_typical EAGLE's text is not the target's own" in table
+    assert "LOSSY" not in summary_table(plain_and_eagle())
+    seeded = replace(SETTINGS, temperature=0.8, rule="seeded")
+    assert "both texts are equal" in summary_table(replace(plain_and_eagle(), settings=seeded))
+
+
 def test_a_race_stopped_before_it_began_has_a_table_too() -> None:
     made = rows(trace(lane("plain"), lane("eagle")))
     assert made["tokens"] == ["0", "0"]

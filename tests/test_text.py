@@ -13,7 +13,13 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from eagle_core.errors import PromptError
-from eagle_core.text import HALF_CHARACTER, MAX_PROMPT_CHARACTERS, ChatText, TextStream
+from eagle_core.text import (
+    HALF_CHARACTER,
+    MAX_PROMPT_CHARACTERS,
+    ChatText,
+    StopStrings,
+    TextStream,
+)
 
 TEMPLATE = (
     "{% for turn in messages %}<|im_start|>{{ turn.role }}\n{{ turn.content }}<|im_end|>\n"
@@ -186,3 +192,74 @@ def test_a_prompt_of_100000_characters_is_refused_in_one_sentence() -> None:
 
 def test_the_longest_prompt_allowed_is_read() -> None:
     assert len(chat(has_template=False).encode_chat("x" * MAX_PROMPT_CHARACTERS)) > 0
+
+
+# Stop strings.
+
+
+def as_bytes(tokens: Sequence[int]) -> str:
+    return bytes(tokens).decode(errors="replace")
+
+
+def shown(text: str, *stop: str, steps: int = 1) -> tuple[str, ...]:
+    """What a stream of bytes gives out, so many bytes at a time; the last step ends it."""
+    stream, ids = TextStream(as_bytes, stop=stop), list(text.encode())
+    chunks = [ids[at : at + steps] for at in range(0, len(ids), steps)]
+    return tuple("".join(stream.read(chunk, is_last=chunk is chunks[-1])) for chunk in chunks)
+
+
+def test_text_before_a_stop_string_is_shown_and_nothing_of_the_string() -> None:
+    assert shown("say ###bye", "###") == ("s", "a", "y", " ", "", "", "", "", "", "")
+
+
+def test_what_only_began_like_a_stop_string_is_shown_once_that_is_known() -> None:
+    assert shown("a##b", "###") == ("a", "", "", "##b")
+    assert shown("a##", "###") == ("a", "", "##"), "at the end nothing is kept back"
+
+
+def test_the_earliest_of_several_stop_strings_wins() -> None:
+    assert "".join(shown("one two three", "three", "two")) == "one "
+    assert "".join(shown("ababc", "babc", "abc")) == "a"
+
+
+texts_with_stops = st.text("ab€#", min_size=1, max_size=30)
+stops = st.lists(st.text("ab€#", min_size=1, max_size=4), min_size=1, max_size=3)
+
+
+@EXAMPLES
+@given(texts_with_stops, stops, st.integers(1, 7))
+def test_a_stream_shows_exactly_what_stands_before_the_first_stop(
+    text: str, stop: list[str], steps: int
+) -> None:
+    places = [text.find(string) for string in stop if string in text]
+    pieces = shown(text, *stop, steps=steps)
+    assert "".join(pieces) == text[: min(places, default=len(text))]
+    assert HALF_CHARACTER not in "".join(pieces)
+
+
+@EXAMPLES
+@given(texts_with_stops, stops, st.integers(1, 7))
+def test_the_token_that_completes_a_stop_string_is_found_wherever_steps_end(
+    text: str, stop: list[str], steps: int
+) -> None:
+    ends = [text.find(string) + len(string) for string in stop if string in text]
+    expected = len(text[: min(ends)].encode()) if ends else None
+    strings, ids = StopStrings(tuple(stop), as_bytes), list(text.encode())
+    found = None
+    for at in range(0, len(ids), steps):
+        num = strings.num_until(ids[:at], ids[at : at + steps])
+        if num is not None:
+            found = at + num
+            break
+    assert found == expected
+
+
+def test_only_the_end_of_a_long_answer_is_decoded_to_look_for_stops() -> None:
+    longest = []
+
+    def watched(tokens: Sequence[int]) -> str:
+        longest.append(len(tokens))
+        return as_bytes(tokens)
+
+    assert StopStrings(("###",), watched).num_until([97] * 5_000, [97, 98]) is None
+    assert max(longest) < 50

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 import pytest
@@ -56,6 +56,11 @@ any_settings = st.builds(
     seed=st.integers(0, 2**63 - 1),
     tree=words,
     rule=words,
+    min_p=st.just(0.05),
+    repetition_penalty=times,
+    presence_penalty=st.just(-1.5),
+    frequency_penalty=times,
+    stop=st.lists(words, max_size=2).map(tuple),
 )
 any_trace = st.builds(
     lambda lanes, settings, pieces, prompt: replace(
@@ -120,6 +125,14 @@ def test_a_loaded_trace_has_the_figures_of_the_recorded_one() -> None:
     assert (loaded.lane("eagle").tau, loaded.speedup) == (made.lane("eagle").tau, made.speedup)
 
 
+def test_a_trace_of_the_first_version_is_read_with_its_later_options_at_rest() -> None:
+    later = {field.name for field in fields(Settings) if field.default is not MISSING}
+    old = {name: value for name, value in GOOD["settings"].items() if name not in later}
+    loaded = load_trace(json.dumps(GOOD | {"version": 1, "settings": old}))
+    assert later
+    assert loaded == plain_and_eagle()
+
+
 # Damage.
 
 GOOD = json.loads(dump_trace(plain_and_eagle()))
@@ -182,7 +195,9 @@ def test_nothing_can_be_left_out(place: tuple[Any, ...]) -> None:
         del inner[key]
 
     loaded = loads_or_is_refused(json.dumps(changed(GOOD, place, leave_out)))
-    may_go = place[-1] in ("stop", "notice", "bonus", "torch") or place[:1] == ("pieces",)
+    may_go = (
+        place != ("settings", "stop") and place[-1] in ("stop", "notice", "bonus", "torch")
+    ) or place[:1] == ("pieces",)
     is_whole_item = place[0] == "lanes" and isinstance(place[-1], int) and place[-2] != "text"
     if loaded is not None:
         assert (may_go and place != ("pieces",)) or is_whole_item, f"{place} is missed by nobody"
@@ -290,7 +305,7 @@ def test_deep_nesting_is_refused(nested: str) -> None:
         ("null", "trace is NoneType; expected an object"),
         ("[]", "trace is list"),
         ("{}", "trace without 'version'"),
-        ('{"version": 2}', "a trace of version 2; expected version 1; try recording it again"),
+        ('{"version": 3}', "a trace of version 3; expected version 1 or 2; try recording it again"),
         ('{"version": "1"}', "trace.version is '1'"),
     ],
 )

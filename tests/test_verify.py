@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,10 +16,11 @@ from torch import Tensor
 from toys import AlwaysZero, enumerate_outcomes, total_variation
 
 from eagle_core.errors import TreeError
-from eagle_core.sampling import Chance, TargetLaw
+from eagle_core.rules import Rule
+from eagle_core.sampling import Chance, TargetLaw, without
 from eagle_core.trace import Verdict
 from eagle_core.tree import DraftTree
-from eagle_core.verify import Acceptance, Rule, choose, walk, without
+from eagle_core.verify import Acceptance, choose, walk
 
 SAMPLED: tuple[Rule, ...] = ("one_hot", "without_replacement")
 
@@ -57,8 +59,11 @@ class Scripted:
     def uniform(self) -> float:
         return next(self._numbers)
 
-    def draw(self, law: Tensor) -> int:
+    def draw(self, law: Tensor, *, tokens: Tensor | None = None) -> int:
         return int(law.nonzero()[0])
+
+    def ahead(self, num_tokens: int) -> Scripted:
+        return self
 
 
 class Unused:
@@ -67,8 +72,11 @@ class Unused:
     def uniform(self) -> float:
         raise AssertionError("a coin was flipped")
 
-    def draw(self, law: Tensor) -> int:
+    def draw(self, law: Tensor, *, tokens: Tensor | None = None) -> int:
         raise AssertionError("a token was drawn")
+
+    def ahead(self, num_tokens: int) -> Unused:
+        return self
 
 
 # One node, every branch: the committed token has the target's law, whatever was drafted.
@@ -244,6 +252,86 @@ def test_drawn_coins_have_the_ratio_of_both_laws_after_each_refusal() -> None:
     ]
 
 
+def test_independent_coins_keep_the_draft_law_and_refuse_a_token_that_comes_again() -> None:
+    """Target (0.2, 0.5, 0.3), draft (0.6, 0.3, 0.1), drawn 0, 0, 1.
+
+    0 by 0.2 ÷ 0.6. Refused: the excess makes the target (0, ½, ½). 0 again: never. Refused: the
+    excess (0, 0.2, 0.4) makes it (0, ⅓, ⅔). 1 by ⅓ ÷ 0.3, so for certain.
+    """
+    tree = replace(star(0, 0, 1, draft=law_of(6, 3, 1)), siblings="iid")
+    taken = walk(tree, laws_by_node(law_of(2, 5, 3)), rule="iid", chance=Scripted(0.34, 0.0, 0.999))
+    assert coins_of(taken) == [
+        (1 / 3, 0.34, "refused"),
+        (0.0, 0.0, "refused"),
+        (1.0, 0.999, "accepted"),
+    ]
+
+
+def test_seeded_matching_keeps_the_child_that_the_target_drew_and_flips_no_coin() -> None:
+    """The target draws 1; its chances are those of one-hot siblings."""
+    taken = walk(star(0, 1, 2), laws_by_node(law_of(0, 3, 2)), rule="seeded", chance=Scripted())
+    assert coins_of(taken) == [
+        (0.0, None, "refused"),
+        (0.6, None, "accepted"),
+        (1.0, None, "not_reached"),
+    ]
+    taken = walk(star(0, 2), laws_by_node(law_of(0, 3, 2)), rule="seeded", chance=Scripted())
+    assert (taken.path, taken.bonus) == ((0,), 1)
+
+
+@pytest.mark.parametrize(
+    ("law", "kept"),
+    [
+        ((91, 8.9, 0.1), False),  # sure: the threshold is ε = 0.09
+        ((90, 10, 0), True),
+        ((50, 5, 45), False),  # between two: still 0.09, as exp(-entropy) · 0.3 = 0.13
+        ((1,) * 20, True),  # unsure: 0.05 again, but the threshold is 0.3 ÷ 20
+    ],
+)
+def test_typical_acceptance_keeps_what_is_above_the_published_threshold(
+    law: tuple[float, ...], kept: bool
+) -> None:
+    taken = walk(star(1), laws_by_node(law_of(*law)), rule="lossy_typical", chance=Scripted())
+    assert taken.num_accepted == kept
+    assert coins_of(taken) == [(float(kept), None, "accepted" if kept else "refused")]
+
+
+def chain_of(*tokens: int, draft: Tensor) -> DraftTree:
+    """A root with a chain below it, each token drawn from `draft`."""
+    parents = (None, *range(len(tokens)))
+    laws = dict.fromkeys(range(len(tokens)), draft)
+    return DraftTree((9, *tokens), parents, (0.0,) * (len(tokens) + 1), "iid", laws)
+
+
+BLOCK = chain_of(0, 1, draft=law_of(5, 5))
+BLOCK_LAWS = laws_by_node(law_of(2, 8), law_of(1, 3), law_of(7, 3))
+#   weights: 0.2 ÷ 0.5 = 0.4, then min(1, 0.4 · 0.75 ÷ 0.5) = 0.6: the second token saves the first.
+#   Should the block end with the first: the excess 0.4·(0.25, 0.75) - (0.5, 0.5) has nothing.
+
+
+def test_a_block_is_judged_from_its_end_and_kept_whole_with_its_last_coin() -> None:
+    taken = walk(BLOCK, BLOCK_LAWS, rule="block", chance=Scripted(0.59))
+    assert coins_of(taken) == [(0.0, None, "accepted"), (0.6, 0.59, "accepted")]
+    assert (taken.path, taken.bonus) == ((0, 1, 2), 0)
+
+
+def test_a_block_that_loses_all_its_coins_leaves_the_excess_of_its_first_place() -> None:
+    taken = walk(BLOCK, BLOCK_LAWS, rule="block", chance=Scripted(0.61, 0.0))
+    assert coins_of(taken) == [(0.0, 0.0, "refused"), (0.6, 0.61, "refused")]
+    assert (taken.path, taken.bonus) == ((0,), 1)
+
+
+def test_a_block_cut_short_flips_no_coin_beyond_the_cut() -> None:
+    cut = walk(BLOCK, BLOCK_LAWS, rule="block", chance=Scripted(0.59)).first(1)
+    assert coins_of(cut) == [(0.0, None, "accepted"), (0.6, None, "not_reached")]
+
+
+def test_a_block_of_branches_is_refused() -> None:
+    tree = replace(star(0, 1, draft=law_of(1, 1)), siblings="iid")
+    with pytest.raises(TreeError, match="rule block over a tree with branches; expected a chain"):
+        walk(tree, laws_by_node(law_of(1, 1)), rule="block", chance=Scripted())
+
+
 def test_after_a_drawn_refusal_the_bonus_comes_from_the_excess_alone() -> None:
     """Target (0.2, 0.5, 0.3) over draft (0.6, 0.4, 0): the excess is (0, 0.1, 0.3)."""
     tree = star(0, draft=law_of(6, 4, 0))
@@ -336,9 +424,9 @@ def test_target_and_draft_laws_are_left_as_they_were(rule: Rule) -> None:
 def test_a_rule_that_does_not_fit_the_siblings_is_refused() -> None:
     drawn, top = star(0, draft=law_of(1, 1, 1)), star(0)
     target = laws_by_node(law_of(1, 1, 1))
-    with pytest.raises(TreeError, match="rule one_hot over without_replacement siblings"):
+    with pytest.raises(TreeError, match="over without_replacement siblings; expected one_hot"):
         walk(drawn, target, rule="one_hot", chance=AlwaysZero())
-    with pytest.raises(TreeError, match="expected rule one_hot or greedy"):
+    with pytest.raises(TreeError, match="expected without_replacement siblings"):
         walk(top, target, rule="without_replacement", chance=AlwaysZero())
 
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from eagle_core.decoding import Decoding, Stopwatch
+from eagle_core.decoding import Decoding
 from eagle_core.drafters.eagle import EagleDrafter
 from eagle_core.drafters.growth import Growth
 from eagle_core.drafters.head import EagleHead, HeadConfig
 from eagle_core.options import RunOptions
 from eagle_core.sampling import Chance, LawMaker
-from eagle_core.sequence import Stops
+from eagle_core.sequence import Sequence as Text
 from eagle_core.targets.base import Taps, TargetRead, TargetSpec
+from eagle_core.text import Decode
 from eagle_core.tree import DraftTree, TreePlan
 from eagle_core.verify import Acceptance
 
@@ -76,22 +78,34 @@ class TableTarget:
     def feature_after(self, text: Sequence[int]) -> Tensor:
         return self.features[text[-2] if len(text) > 1 else 0, text[-1]]
 
-    def law_of_texts(self, prompt: Sequence[int], length: int, laws: LawMaker) -> Law:
-        """The exact law of the next `length` tokens, stopping at end tokens."""
+    def law_of_texts(
+        self, prompt: Sequence[int], length: int, laws: LawMaker, *, answer: Sequence[int] = ()
+    ) -> Law:
+        """The exact law of the next `length` tokens after `answer`, stopping at end tokens."""
         law: dict[tuple[int, ...], float] = {(): 1.0}
         for _ in range(length):
-            law = self._one_longer(law, prompt, laws)
+            law = self._one_longer(law, prompt, answer, laws)
         return law
 
-    def _one_longer(self, law: Law, prompt: Sequence[int], laws: LawMaker) -> Law:
+    def _one_longer(
+        self, law: Law, prompt: Sequence[int], answer: Sequence[int], laws: LawMaker
+    ) -> Law:
         longer: dict[tuple[int, ...], float] = {}
         for text, prob in law.items():
             if text and text[-1] in self.spec.end_tokens:
                 longer[text] = prob
                 continue
-            following = laws.law(self.logits_after([*prompt, *text])).tolist()
+            whole = written(prompt, (*answer, *text))
+            following = laws.after(whole).law(self.logits_after(whole.tokens)).tolist()
             longer |= {(*text, token): prob * p for token, p in enumerate(following) if p > 0}
         return longer
+
+
+def written(prompt: Sequence[int], answer: Sequence[int]) -> Text:
+    """The committed text of a run."""
+    text = Text(prompt)
+    text.commit(answer)
+    return text
 
 
 Law = dict[tuple[int, ...], float]
@@ -197,19 +211,15 @@ def _random_head(config: HeadConfig, dtype: torch.dtype, seed: int) -> EagleHead
 
 
 def open_decoding(
-    target: TableTarget, options: RunOptions, chance: Chance | None = None
+    target: TableTarget,
+    options: RunOptions,
+    chance: Chance | None = None,
+    *,
+    decode: Decode | None = None,
 ) -> Decoding:
     """A decoding like the product's, with another chance where one is given."""
-    decoding = Decoding.open(target, options)
-    return Decoding(
-        run=decoding.run,
-        laws=decoding.laws,
-        rule=decoding.rule,
-        chance=chance or decoding.chance,
-        stops=Stops(target.spec.end_tokens, options.max_new_tokens, target.spec.max_positions),
-        watch=Stopwatch(CPU),
-        device=CPU,
-    )
+    decoding = Decoding.open(target, options, decode=decode)
+    return decoding if chance is None else replace(decoding, chance=chance)
 
 
 Outcome = TypeVar("Outcome", bound=Hashable)
@@ -227,9 +237,13 @@ class EveryBranch:
     def uniform(self) -> float:
         return _Coin(self)
 
-    def draw(self, law: Tensor) -> int:
+    def draw(self, law: Tensor, *, tokens: Tensor | None = None) -> int:
+        assert law.sum() > 0, "a draw from a law without any mass"
         probs = (law / law.sum()).tolist()
         return self.fork({token: prob for token, prob in enumerate(probs) if prob > 0})
+
+    def ahead(self, num_tokens: int) -> EveryBranch:
+        return self
 
     def fork(self, options: dict[int, float]) -> int:
         position = len(self._taken)
@@ -267,8 +281,11 @@ class AlwaysZero:
     def uniform(self) -> float:
         return 0.0
 
-    def draw(self, law: Tensor) -> int:
+    def draw(self, law: Tensor, *, tokens: Tensor | None = None) -> int:
         return int(law.argmax())
+
+    def ahead(self, num_tokens: int) -> AlwaysZero:
+        return self
 
 
 def enumerate_outcomes(play: Callable[[Chance], Outcome]) -> dict[Outcome, float]:

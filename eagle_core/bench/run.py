@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eagle_core.bench.compare import Divergence, find_divergence
+from eagle_core.compare import Divergence, as_lane, find_divergence
 from eagle_core.errors import OptionError
-from eagle_core.trace import AcceptanceCount, Event, Lane
+from eagle_core.trace import AcceptanceCount, Lane
 
 if TYPE_CHECKING:
     from eagle_core.bench.questions import Question
@@ -126,12 +126,6 @@ def conditions_of(bench: Workbench, options: RunOptions) -> str:
     """A digest of the bench's conditions and of all options but the tree."""
     told = {**bench.conditions, **asdict(options), "tree": None}
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def as_lane(method: str, events: Iterator[Event]) -> Lane:
-    """Run a lane to its end; a benchmark needs no text."""
-    done = tuple(events)
-    return Lane(method, done, tuple(("",) * len(event.committed) for event in done))
 
 
 def figures(lane: Lane) -> LaneFigures:

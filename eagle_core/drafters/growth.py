@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import torch
-
+from eagle_core.sampling import without
 from eagle_core.tree import ROOT, DraftTree, path_in
-from eagle_core.verify import without
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
     from eagle_core.sampling import Chance, LawMaker
@@ -73,7 +73,7 @@ class Growth:
         if self._plan.siblings == "one_hot":
             self._add_most_probable(logits)
         else:
-            self._add_drawn(self._laws.law(logits))
+            self._add_drawn(logits)
         self.frontier = self._with_planned_children(range(first_new, len(self._tokens)))
 
     def finish(self) -> DraftTree:
@@ -94,7 +94,7 @@ class Growth:
 
     def _add_most_probable(self, logits: Tensor) -> None:
         """Top-k siblings; their probabilities are the drafter's own, at temperature 1."""
-        scores = logits if logits.dtype == torch.float64 else logits.float()
+        scores = self._laws.scores(logits, drafted=self._drafted(), vocabulary=self._vocabulary)
         widest = min(max(len(self._slots(node)) for node in self.frontier), scores.shape[-1])
         top = scores.log_softmax(-1).topk(widest, dim=-1)
         rows = zip(self.frontier, top.indices.tolist(), top.values.tolist(), strict=True)
@@ -103,18 +103,23 @@ class Growth:
                 if log_prob > -math.inf:
                     self._add(node, slot, number, log_prob)
 
-    def _add_drawn(self, laws: Tensor) -> None:
+    def _add_drawn(self, logits: Tensor) -> None:
         """Siblings drawn from each node's law, (R, V'), one after the other."""
+        laws = self._laws.law(logits, drafted=self._drafted(), vocabulary=self._vocabulary)
         for node, law in zip(self.frontier, laws, strict=True):
             self._draft_laws[node] = self._over_all_tokens(law)
-            left = law
+            left, here = law, self._chance.ahead(len(self.path(node)) - 1)
             for slot in self._slots(node):
                 if not left.any():
                     break
-                number = self._chance.draw(left)
+                number = here.draw(left, tokens=self._vocabulary)
                 self._add(node, slot, number, math.log(law[number]))
                 if self._plan.siblings == "without_replacement":
                     left = without(left, number)
+
+    def _drafted(self) -> Iterator[tuple[int, ...]]:
+        """Per frontier node the tokens on its path, the root's left out; made when asked for."""
+        return (tuple(map(self.token, self.path(node)[1:])) for node in self.frontier)
 
     def _add(self, parent: int, slot: int, number: int, log_prob: float) -> None:
         self._tokens.append(number if self._target_ids is None else self._target_ids[number])

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from eagle_core.trace import Lane, first_difference
+from eagle_core.trace import Event, Lane, first_difference
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from eagle_core.targets.base import Target
 
@@ -48,3 +48,9 @@ def find_divergence(
     read = target.open().prefill(torch.tensor(text, device=target.spec.device))
     best, second = read.logits[-1].float().topk(2).values.tolist()
     return Divergence(position, best - second, GAP_TOLERANCE.get(target.spec.dtype, 0.0))
+
+
+def as_lane(method: str, events: Iterable[Event]) -> Lane:
+    """Run a lane to its end; a comparison needs no text."""
+    done = tuple(events)
+    return Lane(method, done, tuple(("",) * len(event.committed) for event in done))

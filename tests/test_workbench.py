@@ -1,0 +1,98 @@
+"""A real workbench around a tiny model: what it refuses, resolves, and races."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import proofs
+import pytest
+from benches import tiny_bench
+
+from eagle_core.errors import PromptError
+from eagle_core.options import RunOptions
+from eagle_core.trace import StopReason, Trace
+from eagle_core.workbench import Workbench
+
+
+def raced(options: RunOptions, prompt: str = "hello", bench: Workbench | None = None) -> Trace:
+    recording = (bench or tiny_bench()).race(prompt, options)
+    for _ in recording:
+        pass
+    return recording.trace()
+
+
+def test_a_prompt_that_fills_the_context_is_refused_before_any_work() -> None:
+    bench = replace(tiny_bench(), unembedding=lambda features: pytest.fail("worked"))
+    with pytest.raises(PromptError, match="a prompt of 96 tokens; expected fewer than 96"):
+        bench.race("x" * 96, RunOptions())
+
+
+def test_a_prompt_just_within_the_context_is_answered_to_its_end() -> None:
+    trace = raced(RunOptions(max_new_tokens=50), "x" * 90)
+    for lane in trace.lanes:
+        assert (len(lane.tokens), lane.stop) == (6, StopReason.CONTEXT)
+
+
+@pytest.mark.parametrize(
+    ("options", "tree"),
+    [
+        (RunOptions(), "tree:8"),
+        (RunOptions(tree="chain:2"), "chain:2"),
+        (RunOptions(temperature=1.0, rule="block"), "chain:3"),
+        (RunOptions(temperature=1.0, rule="block", tree="chain:5"), "chain:5"),
+    ],
+)
+def test_auto_is_the_fastest_tree_that_the_rule_can_judge(options: RunOptions, tree: str) -> None:
+    assert tiny_bench().race("hi", options).settings.tree == tree
+
+
+@pytest.mark.parametrize(
+    "rule", ["one_hot", "without_replacement", "iid", "block", "seeded", "lossy_typical"]
+)
+def test_every_rule_races_under_every_option(rule: str) -> None:
+    options = RunOptions(
+        *(12, 1.2, 0.95, 15, 3), rule=rule, min_p=0.01, repetition_penalty=1.1,
+        presence_penalty=0.2, frequency_penalty=0.1, stop=("zz",),
+    )  # fmt: skip
+    trace = raced(options)
+    assert [len(lane.tokens) for lane in trace.lanes] == [12, 12]
+    assert trace.settings.rule == rule
+    assert trace.settings.is_lossless == (rule != "lossy_typical")
+
+
+def test_seeded_lanes_write_the_same_sampled_text() -> None:
+    texts = set()
+    for seed in range(3):
+        options = RunOptions(max_new_tokens=24, temperature=1.0, rule="seeded", seed=seed)
+        plain, eagle = raced(options).lanes
+        assert plain.tokens == eagle.tokens
+        texts.add(plain.tokens)
+    assert len(texts) == 3
+
+
+def test_text_before_a_stop_string_is_shown_and_figures_are_of_what_was_kept() -> None:
+    free = raced(RunOptions(max_new_tokens=20)).lane("plain")
+    stop = free.text[6:9]
+    first = free.text.index(stop)
+    for lane in raced(RunOptions(max_new_tokens=20, stop=(stop,))).lanes:
+        assert lane.text == free.text[:first]
+        assert lane.tokens == free.tokens[: first + 3]
+        assert lane.stop == StopReason.STOP_STRING
+        assert lane.tau == pytest.approx((first + 2) / lane.num_target_passes)
+
+
+def test_greedy_lanes_with_penalties_write_the_same_text_and_repeat_less() -> None:
+    free = raced(RunOptions(max_new_tokens=40)).lane("plain").tokens
+    options = RunOptions(max_new_tokens=40, repetition_penalty=1.5, frequency_penalty=1.0)
+    plain, eagle = raced(options).lanes
+    assert plain.tokens == eagle.tokens
+    assert len(set(plain.tokens)) > len(set(free))
+
+
+def test_past_the_heads_limit_both_lanes_still_agree_and_a_notice_is_given() -> None:
+    made = proofs.world(3)
+    short = replace(made, head=proofs.with_positions(made.head, 12))
+    trace = raced(RunOptions(max_new_tokens=30), bench=tiny_bench(short))
+    plain, eagle = trace.lanes
+    assert plain.tokens == eagle.tokens
+    assert len([step for step in eagle.steps if step.notice]) == 1
