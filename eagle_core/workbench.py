@@ -7,7 +7,6 @@ The page, the command line and the benchmark all begin here.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 from collections.abc import Callable, Iterator
@@ -22,7 +21,8 @@ import transformers
 from eagle_core import cost
 from eagle_core.decoding import Decoding
 from eagle_core.drafters.eagle import EagleDrafter
-from eagle_core.drafters.heads import WEIGHTS, LoadedHead, load_head
+from eagle_core.drafters.files import HUB_ID, fetch, fingerprint
+from eagle_core.drafters.heads import LoadedHead, load_head
 from eagle_core.engine import Engine
 from eagle_core.errors import HeadError, OptionError, PromptError
 from eagle_core.options import RunOptions
@@ -92,13 +92,19 @@ class Workbench:
         report("loading the target", None)
         model = load_target(source, device=place, dtype=dtype_named(dtype, place))
         report("loading the head", None)
-        loaded = load_head(folder, spec=model.spec)
+        tokenizer = load_tokenizer(source)
+        loaded = load_head(
+            folder,
+            spec=model.spec,
+            embedding=model.embedding(),
+            tokenizer=tokenizer.get_vocab(),
+        )
         pack_linears(loaded.head)
         bench = cls(
             target=model,
             head=loaded,
-            unembedding=model.unembedding(loaded.vocabulary),
-            text=ChatText(load_tokenizer(source)),
+            unembedding=loaded.unembedding(model.unembedding),
+            text=ChatText(tokenizer),
             environment=describe(model, head_name=folder.name),
         )
         report("warming up", None)
@@ -155,7 +161,7 @@ class Workbench:
         return EagleDrafter(
             self.head.head,
             self.target.spec,
-            embedding=self.target.embedding(),
+            embedding=self.head.embedding(self.target.embedding()),
             unembedding=self.unembedding,
             vocabulary=self.head.vocabulary,
         )
@@ -195,7 +201,8 @@ class Workbench:
 
 
 def head_folder(head: str | None, *, target: str | None) -> Path:
-    """Where the head lies: the folder given, or a shipped head of the default target by name."""
+    """Where the head lies: the folder given, a shipped head of the default target by name, or
+    the folder of a head fetched from the hub."""
     is_default = target is None or target == DEFAULT_TARGET
     shipped = ASSETS / "heads" / DEFAULT_TARGET
     if head is None and not is_default:
@@ -203,11 +210,13 @@ def head_folder(head: str | None, *, target: str | None) -> Path:
     folder = Path(head).expanduser() if head else shipped / DEFAULT_HEAD
     if not folder.is_dir() and head and is_default and (shipped / head).is_dir():
         folder = shipped / head
+    if not folder.exists() and head and HUB_ID.fullmatch(head):
+        return fetch(head)
     if not folder.is_dir():
         names = sorted(path.name for path in shipped.iterdir()) if shipped.is_dir() else []
         raise HeadError(
             f"head {str(folder)!r} is not a folder",
-            expected=f"a head's folder, or one of {', '.join(names)}" if names else None,
+            expected=f"a head's folder or hub id, or one of {', '.join(names)}" if names else None,
         )
     return folder
 
@@ -260,8 +269,3 @@ def device_description(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"CPU, {platform.machine()}, {os.cpu_count()} cores"
-
-
-def fingerprint(folder: Path) -> str:
-    """Tells one set of head weights from another."""
-    return hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()[:16]

@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 import torch
 
-from eagle_core.drafters.head import EagleHead, HeadCache, HeadConfig
+from eagle_core.drafters.head import EagleHead, HeadConfig
+from eagle_core.drafters.layers import HeadCache
 from eagle_core.errors import HeadError
 
 CONFIG = HeadConfig(
