@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eagle_core.convert import add_convert
 from eagle_core.errors import EagleError, OptionError, PromptError
 from eagle_core.options import RULES, RunOptions
 from eagle_core.plans import AUTO
@@ -67,6 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_model_flags(generate)
     generate.add_argument("--trace", type=Path, metavar="FILE", help="save the trace as JSON")
     generate.set_defaults(run=run_generate)
+    add_convert(commands)
     return parser
 
 
