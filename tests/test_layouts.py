@@ -10,13 +10,26 @@ from pathlib import Path
 
 import pytest
 import torch
-from published import DRAFTED, PROMPT, WRITERS, grow, open_drafter, tiny_target, worst_difference
+from published import (
+    DRAFTED,
+    PLAN,
+    PROMPT,
+    WRITERS,
+    grow,
+    open_drafter,
+    tiny_target,
+    worst_difference,
+)
 from torch import Tensor
 
+from eagle_core.decoding import Decoding
 from eagle_core.drafters.eagle import EagleDrafter
 from eagle_core.drafters.eagle3 import Eagle3Head
 from eagle_core.drafters.heads import load_head
 from eagle_core.drafters.layers import HeadCache
+from eagle_core.engine import Engine
+from eagle_core.options import RunOptions
+from eagle_core.plain import Plain
 from eagle_core.targets.hf import HfTarget
 
 
@@ -48,6 +61,18 @@ def test_drafted_tokens_are_numbered_as_the_target_numbers_them(
     has_own = "eagle3" in layout or "specforge" in layout or layout.startswith("speculators")
     is_cut = has_own and "all tokens" not in layout
     assert tree.tokens[1] == (DRAFTED[best] if is_cut else best)
+
+
+@pytest.mark.parametrize("layout", WRITERS)
+def test_greedy_text_with_a_published_head_is_plain_text(
+    target: HfTarget, tmp_path: Path, layout: str
+) -> None:
+    WRITERS[layout](tmp_path)
+    drafter = open_drafter(load_head(tmp_path, spec=target.spec), target, [])
+    options = RunOptions(max_new_tokens=24)
+    plain = Plain(Decoding.open(target, options)).steps(PROMPT)
+    eagle = Engine(Decoding.open(target, options), drafter, plan=PLAN).steps(PROMPT)
+    assert [t for e in eagle for t in e.committed] == [t for e in plain for t in e.committed]
 
 
 # Faults that output alone would hide: each must be told by these logits.
