@@ -77,7 +77,7 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model")
     group.add_argument("--target", help="hub id or folder; SmolLM2-135M-Instruct by default")
     group.add_argument("--head", help="folder of a trained head, or the name of a shipped one")
-    group.add_argument("--device", help="cpu, cuda, cuda:N; a GPU where there is one by default")
+    group.add_argument("--device", help="cpu, cuda, cuda:N; auto is all GPUs; one by default")
     group.add_argument("--dtype", help="float32 on a CPU and bfloat16 on CUDA by default")
     group.add_argument("--cache", type=Path, help="folder for fetched and measured things")
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 DEFAULT_HEAD = "eagle"
+ALL_DEVICES = "auto"  # the target is spread over every device there is
 LARGEST_TREE = "tree:25"
 WARM_UP_TOKENS = 8
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -90,7 +91,12 @@ class Workbench:
         folder = head_folder(head, target=target)
         source = resolve(target, cache=cache, progress=progress)
         report("loading the target", None)
-        model = load_target(source, device=place, dtype=dtype_named(dtype, place))
+        model = load_target(
+            source,
+            device=place,
+            dtype=dtype_named(dtype, place),
+            device_map="auto" if device == ALL_DEVICES else None,
+        )
         report("loading the head", None)
         tokenizer = load_tokenizer(source)
         loaded = load_head(
@@ -222,13 +228,13 @@ def head_folder(head: str | None, *, target: str | None) -> Path:
 
 
 def device_named(name: str | None) -> torch.device:
-    """`cpu`, `cuda`, `cuda:1`, …; by default a GPU where there is one."""
-    if name is None:
+    """`cpu`, `cuda`, `cuda:1`, …; by default, and for `auto`, a GPU where there is one."""
+    if name is None or name == ALL_DEVICES:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise OptionError(f"device {name!r:.40}", expected="cpu, cuda or cuda:N") from error
+        raise OptionError(f"device {name!r:.40}", expected="cpu, cuda, cuda:N or auto") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise OptionError(f"device {name}", expected="a CUDA GPU", hint="--device cpu")
     return device
