@@ -33,7 +33,7 @@ from eagle_core.progress import Progress, no_progress
 from eagle_core.recording import Recording
 from eagle_core.targets.loading import load_target, load_tokenizer
 from eagle_core.targets.store import DEFAULT_TARGET, cache_root, resolve
-from eagle_core.text import ChatText
+from eagle_core.text import ChatText, Conversation
 from eagle_core.trace import Environment, Event, Settings, Step
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Workbench:
             stream=self.text.stream,
         )
 
-    def encode(self, prompt: str) -> list[int]:
+    def encode(self, prompt: str | Conversation) -> list[int]:
         """The prompt in the target's chat template; raises `PromptError` where it cannot fit."""
         tokens = self.text.encode_chat(prompt)
         limit = self.target.spec.max_positions
