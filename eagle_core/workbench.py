@@ -21,7 +21,7 @@ import transformers
 from eagle_core import cost
 from eagle_core.decoding import Decoding
 from eagle_core.drafters.eagle import EagleDrafter
-from eagle_core.drafters.files import HUB_ID, fetch, fingerprint
+from eagle_core.drafters.files import HUB_ID, fetch, fingerprint, name_of
 from eagle_core.drafters.heads import LoadedHead, load_head
 from eagle_core.engine import Engine
 from eagle_core.errors import HeadError, OptionError, PromptError
@@ -111,7 +111,7 @@ class Workbench:
             head=loaded,
             unembedding=loaded.unembedding(model.unembedding),
             text=ChatText(tokenizer),
-            environment=describe(model, head_name=folder.name),
+            environment=describe(model, head_name=name_of(folder)),
         )
         report("warming up", None)
         bench.measure(LARGEST_TREE, MEASURING_PROMPTS[0], num_tokens=WARM_UP_TOKENS)

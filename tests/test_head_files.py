@@ -134,6 +134,12 @@ def test_a_hub_id_is_fetched_and_its_pickle_only_where_there_is_nothing_else(
     assert load_head(folder, spec=tiny_target().spec).head.config.width == 24
 
 
+def test_a_fetched_head_is_called_by_its_hub_id() -> None:
+    folder = Path("hub") / "models--someone--a-head" / "snapshots" / "0a1b2c"
+    assert files.name_of(folder) == "someone/a-head"
+    assert files.name_of(Path("heads") / "eagle") == "eagle"
+
+
 def test_a_hub_that_cannot_be_reached_is_said_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

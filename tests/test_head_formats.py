@@ -126,6 +126,10 @@ def test_the_tensors_tell_the_kind_whatever_the_config_says(tmp_path: Path) -> N
         ("eagle3", {"num_hidden_layers": 2}, "num_hidden_layers = 2"),
         ("eagle3", {"parallel_drafting": True}, "unknown keys parallel_drafting"),
         ("eagle3", {"sliding_window": 512}, "sliding window"),
+        ("eagle3", {"eagle_config": [1]}, "cannot be understood"),
+        ("eagle3", {TAP_IDS: ["two", 4, 5]}, "the taps"),
+        ("eagle3", {"rms_norm_eps": "small"}, "rms_norm_eps 'small'"),
+        ("eagle3", {"max_position_embeddings": -1}, "max_positions -1"),
         ("eagle3", {"rope_scaling": {"type": "yarn", "factor": 4.0}}, "rope_scaling"),
         ("eagle3", {"eagle_config": {"use_aux_hidden_state": False}}, "use_aux_hidden_state"),
         ("speculators", {"norm_output": True}, "norm_output = True"),
@@ -193,3 +197,11 @@ def test_a_head_of_something_else_is_refused_by_its_tensors(tmp_path: Path) -> N
     (tmp_path / "config.json").write_text(json.dumps({"medusa_num_heads": 3}))
     with pytest.raises(HeadError, match=r"tensors 0\.linear\.weight; expected those of an EAGLE"):
         read_head(tmp_path)
+
+
+def test_rotary_frequencies_that_a_file_carries_along_are_left_aside(
+    target: HfTarget, tmp_path: Path
+) -> None:
+    written = WRITERS["eagle"](tmp_path)
+    change_tensors(tmp_path, **{"layers.0.self_attn.rotary_emb.inv_freq": torch.zeros(5)})
+    assert worst_difference(target, written, load_head(tmp_path, spec=target.spec)) < 1e-5

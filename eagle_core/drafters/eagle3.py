@@ -60,6 +60,11 @@ class Eagle3Config(LayerConfig):
     norm_before_fc: bool = False  # the tapped states are normed before they are fused
     owns_unembedding: bool = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if any(type(tap) is not int or tap < 0 for tap in self.taps or ()):
+            raise HeadError(f"a head with the taps {self.taps}", expected="numbers of layers")
+
     @property
     def num_taps(self) -> int:
         return _NUM_TAPS if self.taps is None else len(self.taps)

@@ -53,6 +53,14 @@ def fetch(hub_id: str) -> Path:
     return folder
 
 
+def name_of(folder: Path) -> str:
+    """How a person calls this head: its hub id where it was fetched, else its folder's name."""
+    cached = folder.parent.parent.name  # models--owner--name, two levels above a snapshot
+    if folder.parent.name == "snapshots" and cached.startswith("models--"):
+        return cached.removeprefix("models--").replace("--", "/", 1)
+    return folder.name
+
+
 def read_config(folder: Path) -> dict[str, Any]:
     return _read_object(folder / CONFIG)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from eagle_core.drafters.eagle3 import Eagle3Config
-from eagle_core.drafters.files import TOKENIZER
+from eagle_core.drafters.files import TOKENIZER, name_of
 from eagle_core.drafters.head import HeadConfig
 from eagle_core.errors import HeadError
 from eagle_core.targets.base import TargetSpec
@@ -68,8 +68,9 @@ def check_tokenizer(folder: Path, of_target: Mapping[str, int] | None) -> None:
     differing = [token for token, number in own.items() if of_target.get(token, number) != number]
     if differing or not own.keys() & of_target.keys():
         told = min(differing, key=own.__getitem__) if differing else next(iter(own))
+        name = name_of(folder)
         raise HeadError(
-            f"head {folder.name} comes with a tokenizer where {told!r:.40} is token {own[told]}",
+            f"head {name} comes with a tokenizer where {told!r:.40} is token {own[told]}",
             expected=f"{of_target.get(told, 'no such token')}, as in the target's",
             hint=_TRAINED_HERE,
         )

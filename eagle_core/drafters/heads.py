@@ -70,13 +70,14 @@ def load_head(
     which a tokenizer that lies beside the head must not contradict.
     """
     checkpoint = read_head(folder)
-    check_sizes(folder.name, checkpoint.config, spec)
-    check_declared_target(folder.name, checkpoint.config, spec)
+    name = files.name_of(folder)
+    check_sizes(name, checkpoint.config, spec)
+    check_declared_target(name, checkpoint.config, spec)
     check_tokenizer(folder, tokenizer)
     if embedding is not None:
         every_token = torch.arange(spec.vocab_size, device=spec.device)
         checkpoint = _without_copy(checkpoint, embedding(every_token))
-    head = _module(folder, checkpoint)
+    head = _module(name, checkpoint)
     taps = head.taps(spec.num_layers)
     weights = {
         name: weight.to(dtype=dtype or spec.dtype, device=device or spec.device)
@@ -93,13 +94,20 @@ def load_head(
 def read_head(folder: Path) -> Checkpoint:
     """A head in our names, whatever layout it lies in; raises HeadError in one sentence."""
     config = files.read_config(folder)
-    checkpoint = understand(files.read_weights(folder), config)
+    try:
+        checkpoint = understand(files.read_weights(folder), config)
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        # A config may hold anything where an object, a list or a number belongs.
+        raise HeadError(
+            f"the config of head {files.name_of(folder)} cannot be understood ({error})",
+            expected="that of an EAGLE-1, EAGLE-2 or EAGLE-3 head",
+        ) from error
     if not (folder / VOCABULARY).exists():
         return checkpoint
     vocabulary = _read_vocabulary(folder, checkpoint.config.vocab_size)
     if checkpoint.vocabulary is not None or checkpoint.config.owns_unembedding:
         raise HeadError(
-            f"head {folder.name} has an unembedding of its own and {VOCABULARY}",
+            f"head {files.name_of(folder)} has an unembedding of its own and {VOCABULARY}",
             expected="one of them",
         )
     return Checkpoint(checkpoint.config, checkpoint.weights, vocabulary)
@@ -168,7 +176,7 @@ def _is_close(own: Tensor, other: Tensor) -> bool:
     return bool(distance <= COPY_TOLERANCE * other.abs().max())
 
 
-def _module(folder: Path, checkpoint: Checkpoint) -> Head:
+def _module(called: str, checkpoint: Checkpoint) -> Head:
     """The head without its weights, which are checked to be all there and of its shapes."""
     config = checkpoint.config
     with torch.device("meta"):
@@ -179,14 +187,14 @@ def _module(folder: Path, checkpoint: Checkpoint) -> Head:
         parts = [f"lacks {', '.join(missing)}"] if missing else []
         parts += [f"also holds {', '.join(unexpected)}"] if unexpected else []
         raise HeadError(
-            f"head {folder.name} {' and '.join(parts)}",
+            f"head {called} {' and '.join(parts)}",
             expected=f"the tensors {', '.join(sorted(expected))}",
             hint="an EAGLE-1, EAGLE-2 or EAGLE-3 head of one Llama layer",
         )
     for name, weight in expected.items():
         if found[name].shape != weight.shape:
             raise HeadError(
-                f"{name} of head {folder.name} has shape {tuple(found[name].shape)}",
+                f"{name} of head {called} has shape {tuple(found[name].shape)}",
                 expected=f"{tuple(weight.shape)}, as its config says",
             )
     return head

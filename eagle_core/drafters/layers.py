@@ -17,6 +17,11 @@ from torch import Tensor, nn
 from eagle_core.errors import HeadError
 
 Mask = Tensor | Literal["causal"]
+FIRST_ROWS = 1024  # room in a new cache; many heads name limits that few texts come near
+_WHOLE = (
+    *("width", "num_heads", "num_kv_heads", "head_dim", "intermediate_size"),
+    *("vocab_size", "max_positions"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +55,14 @@ class LayerConfig:
     owns_embedding: bool = False  # it brings token embeddings of its own
 
     def __post_init__(self) -> None:
-        for name in ("width", "num_heads", "num_kv_heads", "head_dim", "intermediate_size"):
+        for name in _WHOLE:
             value = getattr(self, name)
             if type(value) is not int or value < 1:
                 raise HeadError(f"a head with {name} {value!r}", expected="a whole number above 0")
+        for name in ("rms_norm_eps", "rope_theta"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not value > 0:
+                raise HeadError(f"a head with {name} {value!r}", expected="a number above 0")
         if self.num_heads % self.num_kv_heads:
             raise HeadError(
                 f"{self.num_heads} attention heads over {self.num_kv_heads} key/value heads",
@@ -62,7 +71,7 @@ class LayerConfig:
 
 
 class HeadCache:
-    """Keys and values of the rows a head has read; room for `max_rows`, filled in order."""
+    """Keys and values of the rows a head has read: at most `max_rows`, filled in order."""
 
     def __init__(
         self,
@@ -72,10 +81,11 @@ class HeadCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        shape = (config.num_kv_heads, max_rows, config.head_dim)
+        shape = (config.num_kv_heads, min(max_rows, FIRST_ROWS), config.head_dim)
         self._keys = torch.zeros(shape, dtype=dtype, device=device)
         self._values = torch.zeros(shape, dtype=dtype, device=device)
         self._num_rows = 0
+        self._max_rows = max_rows
 
     @property
     def num_rows(self) -> int:
@@ -83,7 +93,7 @@ class HeadCache:
 
     @property
     def max_rows(self) -> int:
-        return self._keys.shape[1]
+        return self._max_rows
 
     @property
     def keys(self) -> Tensor:
@@ -97,9 +107,18 @@ class HeadCache:
         """Add R rows, (KV heads, R, head_dim) each, in place."""
         end = self._num_rows + keys.shape[1]
         assert end <= self.max_rows, f"{end} rows in a head cache for {self.max_rows}"
+        self._make_room(end)
         self._keys[:, self._num_rows : end] = keys
         self._values[:, self._num_rows : end] = values
         self._num_rows = end
+
+    def _make_room(self, num_rows: int) -> None:
+        room = self._keys.shape[1]
+        if num_rows > room:
+            more = min(max(2 * room, num_rows), self.max_rows) - room
+            self._keys, self._values = (
+                F.pad(rows, (0, 0, 0, more)) for rows in (self._keys, self._values)
+            )
 
     def crop(self, num_rows: int) -> None:
         """Keep the first `num_rows` rows."""

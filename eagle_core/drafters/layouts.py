@@ -27,6 +27,7 @@ from eagle_core.targets.base import Taps
 
 TAPS = "eagle_aux_hidden_state_layer_ids"
 _MAPS = ("d2t", "t2d")
+_DERIVED = "rotary_emb.inv_freq"  # some files carry what the config says already
 # what a config of transformers leaves out means its own default
 _LLAMA = {
     "hidden_size": 4096,
@@ -115,7 +116,8 @@ def _in_our_names(tensors: Mapping[str, Tensor], *, is_eagle3: bool) -> dict[str
         name = name.replace("fusion_fc.", "fc.", 1)
         return name.replace("transformer.", "layers.0.", 1)
 
-    return {ours(name): tensor for name, tensor in tensors.items()}
+    kept = {name: tensor for name, tensor in tensors.items() if not name.endswith(_DERIVED)}
+    return {ours(name): tensor for name, tensor in kept.items()}
 
 
 def _num_drafted(named: dict[str, Tensor], maps: dict[str, Tensor]) -> int | None:
