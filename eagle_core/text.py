@@ -49,7 +49,7 @@ def as_conversation(prompt: str | Conversation) -> Conversation:
                 f"a turn of role {turn.get('role')!r:.40}",
                 expected=f"role {', '.join(ROLES)}, and content in text",
             )
-        if turn["role"] == "user":
+        if turn["role"] == "user" or turn["content"].strip():
             check_prompt(turn["content"])
     return turns
 

@@ -233,6 +233,7 @@ def test_no_beginning_of_text_is_added_to_what_the_template_renders(renders_one:
         ([], "asks nothing; expected a user's turn"),
         (turns("a", "b"), "asks nothing; expected a user's turn"),
         (turns("a", "b", " "), "the prompt is empty"),
+        (turns("a", "\ud800", "c"), "broken characters"),
         ([{"role": "wizard", "content": "a"}, *turns("a")], "a turn of role 'wizard'"),
         ([{"role": "user"}, *turns("a")], "content in text"),
     ],

@@ -74,7 +74,7 @@ def load_head(
     check_sizes(name, checkpoint.config, spec)
     check_declared_target(name, checkpoint.config, spec)
     check_tokenizer(folder, tokenizer)
-    if embedding is not None:
+    if embedding is not None and EMBEDDING in checkpoint.weights:
         every_token = torch.arange(spec.vocab_size, device=spec.device)
         checkpoint = _without_copy(checkpoint, embedding(every_token))
     head = _module(name, checkpoint)
@@ -162,8 +162,8 @@ def closest_half(weights: dict[str, Tensor]) -> torch.dtype:
 
 def _without_copy(checkpoint: Checkpoint, of_target: Tensor) -> Checkpoint:
     """Many heads carry the target's embeddings, (V, D), in the precision of their file."""
-    own = checkpoint.weights.get(EMBEDDING)
-    if own is None or of_target.shape != own.shape or not _is_close(own, of_target):
+    own = checkpoint.weights[EMBEDDING]
+    if of_target.shape != own.shape or not _is_close(own, of_target):
         return checkpoint
     rest = {name: weight for name, weight in checkpoint.weights.items() if name != EMBEDDING}
     config = replace(checkpoint.config, owns_embedding=False)
