@@ -63,7 +63,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flags = {
         "target": (None, "hub id or folder of the target model (default: SmolLM2-135M-Instruct)"),
         "head": (None, "folder of a trained head (default: the one shipped for the target)"),
-        "device": (None, "cpu, cuda or cuda:N (default: cuda where there is one)"),
+        "device": (None, "cpu, cuda, cuda:N or auto (default: cuda where there is one)"),
         "dtype": (None, f"{', '.join(DTYPES)} (default: float32 on cpu, bfloat16 on cuda)"),
         "cache": (None, "folder for fetched weights (default: the user's cache folder)"),
         "host": (ANY_HOST if on_spaces else LOCAL_HOST, f"address to serve on ({LOCAL_HOST})"),

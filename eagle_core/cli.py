@@ -16,6 +16,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eagle_core.convert import add_convert
 from eagle_core.errors import EagleError, OptionError, PromptError
 from eagle_core.options import RULE_NAMES, RunOptions
 from eagle_core.plans import AUTO
@@ -65,6 +66,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add_generate(commands)
     add_prove(commands)
+    add_convert(commands)
     return parser
 
 
@@ -102,7 +104,7 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("model")
     group.add_argument("--target", help="hub id or folder; SmolLM2-135M-Instruct by default")
     group.add_argument("--head", help="folder of a trained head, or the name of a shipped one")
-    group.add_argument("--device", help="cpu, cuda, cuda:N; a GPU where there is one by default")
+    group.add_argument("--device", help="cpu, cuda, cuda:N; auto is all GPUs; one by default")
     group.add_argument("--dtype", help="float32 on a CPU and bfloat16 on CUDA by default")
     group.add_argument("--cache", type=Path, help="folder for fetched and measured things")
 

@@ -6,7 +6,7 @@ Knows tokenizers and chat templates. Knows nothing of models or decoding.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
 HALF_CHARACTER = "\ufffd"
 MAX_PROMPT_CHARACTERS = 50_000
+ROLES = ("system", "user", "assistant")
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # what bytes that are no UTF-8 arrive as
 
 TOKENS_PER_CHARACTER = 4  # bytes of a character at most, each of which may be a token
 SPARE_TOKENS = 16  # for special tokens within a stop string's reach, which have no text
 
 Decode = Callable[[Sequence[int]], str]
+Conversation = Sequence[Mapping[str, str]]
+"""Turns of `role` (system, user or assistant) and `content`; the last one is the user's."""
 
 
 def check_prompt(prompt: str) -> None:
@@ -44,25 +47,60 @@ def is_broken(text: str) -> bool:
     return HALF_CHARACTER in text or LONE_SURROGATE.search(text) is not None
 
 
+def as_conversation(prompt: str | Conversation) -> Conversation:
+    """The checked turns; raises `PromptError`."""
+    turns = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    if not turns or turns[-1].get("role") != "user":
+        raise PromptError("a conversation that asks nothing", expected="a user's turn at its end")
+    for turn in turns:
+        if turn.get("role") not in ROLES or not isinstance(turn.get("content"), str):
+            raise PromptError(
+                f"a turn of role {turn.get('role')!r:.40}",
+                expected=f"role {', '.join(ROLES)}, and content in text",
+            )
+        if turn["role"] == "user" or turn["content"].strip():
+            check_prompt(turn["content"])
+    return turns
+
+
 class ChatText:
     """A target's tokenizer as the product uses it; one for all lanes, nothing in it changes."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer: Any = tokenizer
 
-    def encode_chat(self, prompt: str) -> list[int]:
-        """One user turn in the target's chat template, up to where the answer begins.
+    def encode_chat(self, prompt: str | Conversation) -> list[int]:
+        """A user's turn, or a conversation that ends with one, up to where the answer begins.
 
-        The template goes straight to ids, so that no beginning-of-text token is added to those it
-        renders. A tokenizer without a template gets the bare prompt.
+        The target's chat template goes straight to ids, so that no beginning-of-text token is
+        added to those it renders. A tokenizer without a template gets the bare prompt. Raises
+        PromptError for what is empty, broken, too long, or no conversation to the template.
         """
-        check_prompt(prompt)
-        if not self._tokenizer.chat_template:
-            return list(self._tokenizer(prompt)["input_ids"])
-        turns = [{"role": "user", "content": prompt}]
-        ids = self._tokenizer.apply_chat_template(
-            turns, add_generation_prompt=True, tokenize=True, return_dict=False
-        )
+        turns = as_conversation(prompt)
+        if self._tokenizer.chat_template:
+            return self._render(turns)
+        if len(turns) > 1:
+            raise PromptError(
+                f"a conversation of {len(turns)} turns for a target without a chat template",
+                expected="a single prompt",
+            )
+        return list(self._tokenizer(turns[0]["content"])["input_ids"])
+
+    def _render(self, turns: Conversation) -> list[int]:
+        from jinja2 import TemplateError  # as heavy as what needs it, which is loaded by now
+
+        try:
+            ids = self._tokenizer.apply_chat_template(
+                [dict(turn) for turn in turns],
+                add_generation_prompt=True,
+                tokenize=True,
+                return_dict=False,
+            )
+        except TemplateError as error:
+            raise PromptError(
+                f"a conversation that the target's chat template refuses ({error})",
+                expected="turns of user and assistant, one after the other",
+            ) from None
         return list(ids)
 
     def piece(self, token: int) -> str:

@@ -7,7 +7,6 @@ The page, the command line and the benchmark all begin here.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 from collections.abc import Callable, Iterator
@@ -22,7 +21,8 @@ import transformers
 from eagle_core import cost
 from eagle_core.decoding import Decoding
 from eagle_core.drafters.eagle import EagleDrafter
-from eagle_core.drafters.heads import WEIGHTS, LoadedHead, load_head
+from eagle_core.drafters.files import HUB_ID, fetch, fingerprint, name_of
+from eagle_core.drafters.heads import LoadedHead, load_head
 from eagle_core.engine import Engine
 from eagle_core.errors import HeadError, OptionError, PromptError
 from eagle_core.options import RunOptions
@@ -34,7 +34,7 @@ from eagle_core.recording import Recording
 from eagle_core.rules import FACTS
 from eagle_core.targets.loading import load_target, load_tokenizer
 from eagle_core.targets.store import DEFAULT_TARGET, cache_root, resolve
-from eagle_core.text import ChatText
+from eagle_core.text import ChatText, Conversation
 from eagle_core.trace import Environment, Event, Settings, Step
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 DEFAULT_HEAD = "eagle"
+ALL_DEVICES = "auto"  # the target is spread over every device there is
 LARGEST_TREE = "tree:25"
 AUTO_CHAIN = "chain:3"  # for rules that judge chains alone
 WARM_UP_TOKENS = 8
@@ -91,16 +92,27 @@ class Workbench:
         folder = head_folder(head, target=target)
         source = resolve(target, cache=cache, progress=progress)
         report("loading the target", None)
-        model = load_target(source, device=place, dtype=dtype_named(dtype, place))
+        model = load_target(
+            source,
+            device=place,
+            dtype=dtype_named(dtype, place),
+            device_map="auto" if device == ALL_DEVICES else None,
+        )
         report("loading the head", None)
-        loaded = load_head(folder, spec=model.spec)
+        tokenizer = load_tokenizer(source)
+        loaded = load_head(
+            folder,
+            spec=model.spec,
+            embedding=model.embedding(),
+            tokenizer=tokenizer.get_vocab(),
+        )
         pack_linears(loaded.head)
         bench = cls(
             target=model,
             head=loaded,
-            unembedding=model.unembedding(loaded.vocabulary),
-            text=ChatText(load_tokenizer(source)),
-            environment=describe(model, head_name=folder.name),
+            unembedding=loaded.unembedding(model.unembedding),
+            text=ChatText(tokenizer),
+            environment=describe(model, head_name=name_of(folder)),
         )
         report("warming up", None)
         bench.measure(LARGEST_TREE, MEASURING_PROMPTS[0], num_tokens=WARM_UP_TOKENS)
@@ -122,7 +134,7 @@ class Workbench:
             stream=lambda: self.text.stream(options.stop),
         )
 
-    def encode(self, prompt: str) -> list[int]:
+    def encode(self, prompt: str | Conversation) -> list[int]:
         """The prompt in the target's chat template; raises `PromptError` where it cannot fit."""
         tokens = self.text.encode_chat(prompt)
         limit = self.target.spec.max_positions
@@ -155,7 +167,7 @@ class Workbench:
         return EagleDrafter(
             self.head.head,
             self.target.spec,
-            embedding=self.target.embedding(),
+            embedding=self.head.embedding(self.target.embedding()),
             unembedding=self.unembedding,
             vocabulary=self.head.vocabulary,
         )
@@ -195,7 +207,8 @@ class Workbench:
 
 
 def head_folder(head: str | None, *, target: str | None) -> Path:
-    """Where the head lies: the folder given, or a shipped head of the default target by name."""
+    """Where the head lies: the folder given, a shipped head of the default target by name, or
+    the folder of a head fetched from the hub."""
     is_default = target is None or target == DEFAULT_TARGET
     shipped = ASSETS / "heads" / DEFAULT_TARGET
     if head is None and not is_default:
@@ -203,23 +216,25 @@ def head_folder(head: str | None, *, target: str | None) -> Path:
     folder = Path(head).expanduser() if head else shipped / DEFAULT_HEAD
     if not folder.is_dir() and head and is_default and (shipped / head).is_dir():
         folder = shipped / head
+    if not folder.exists() and head and HUB_ID.fullmatch(head):
+        return fetch(head)
     if not folder.is_dir():
         names = sorted(path.name for path in shipped.iterdir()) if shipped.is_dir() else []
         raise HeadError(
             f"head {str(folder)!r} is not a folder",
-            expected=f"a head's folder, or one of {', '.join(names)}" if names else None,
+            expected=f"a head's folder or hub id, or one of {', '.join(names)}" if names else None,
         )
     return folder
 
 
 def device_named(name: str | None) -> torch.device:
-    """`cpu`, `cuda`, `cuda:1`, …; by default a GPU where there is one."""
-    if name is None:
+    """`cpu`, `cuda`, `cuda:1`, …; by default, and for `auto`, a GPU where there is one."""
+    if name is None or name == ALL_DEVICES:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise OptionError(f"device {name!r:.40}", expected="cpu, cuda or cuda:N") from error
+        raise OptionError(f"device {name!r:.40}", expected="cpu, cuda, cuda:N or auto") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         raise OptionError(f"device {name}", expected="a CUDA GPU", hint="--device cpu")
     return device
@@ -254,8 +269,3 @@ def device_description(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"CPU, {platform.machine()}, {os.cpu_count()} cores"
-
-
-def fingerprint(folder: Path) -> str:
-    """Tells one set of head weights from another."""
-    return hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()[:16]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from toys import (
     KnowingDrafter,
     TableRun,
     TableTarget,
+    eagle3_drafter,
     eagle_drafter,
     open_decoding,
     perfect_drafter,
@@ -25,7 +26,7 @@ from eagle_core.options import RunOptions
 from eagle_core.plain import Plain
 from eagle_core.plans import chain, static_tree
 from eagle_core.sampling import Chance, LawMaker, SeededChance
-from eagle_core.targets.base import TargetRead
+from eagle_core.targets.base import Taps, TargetRead
 from eagle_core.trace import Event, Prefill, Step, StopReason
 from eagle_core.tree import DraftTree, TreePlan
 from eagle_core.verify import Acceptance
@@ -380,9 +381,9 @@ def test_a_step_records_the_drafts_of_its_tree_and_the_coins_of_its_walk() -> No
 # The real drafter: its stable rows and its estimates, by single causal passes of the bare head.
 
 
-def features_of(target: TableTarget, text: Sequence[int]) -> Tensor:
+def features_of(target: TableTarget, text: Sequence[int], taps: Taps | None = None) -> Tensor:
     ends = range(1, len(text) + 1)
-    return torch.stack([target.feature_after(text[:end]) for end in ends])  # (L, D)
+    return torch.stack([target.feature_after(text[:end], taps) for end in ends])  # (L, K·D)
 
 
 def causal_pass(
@@ -454,19 +455,22 @@ def test_a_grown_tree_equals_path_by_path_passes_over_true_features(
         assert list(tree.tokens[1:4]) == law.topk(3).indices.tolist()
 
 
+@pytest.mark.parametrize("make_drafter", [eagle_drafter, eagle3_drafter])
 @pytest.mark.parametrize("rounds", [0, 1, 3, 8])
-def test_stable_rows_equal_one_pass_over_all_true_features(rounds: int) -> None:
+def test_stable_rows_equal_one_pass_over_all_true_features(
+    rounds: int, make_drafter: Callable[[TableTarget], EagleDrafter]
+) -> None:
     target = TableTarget(vocab_size=6, seed=9)
-    drafter, plan = eagle_drafter(target), TreePlan(BUSHY, "without_replacement")
+    drafter, plan = make_drafter(target), TreePlan(BUSHY, "without_replacement")
     text = after_rounds(target, drafter, rounds, plan)
     grow(drafter, text[-1], plan)  # closes the pair of the newest feature and the root
 
-    fresh = eagle_drafter(target)
-    true = torch.tensor(text[1:]), features_of(target, text[:-1])
+    fresh = make_drafter(target)
     with torch.inference_mode():
-        embeddings = target.embeddings[true[0]]
+        embeddings = target.embeddings[torch.tensor(text[1:])]
+        features = fresh._head.fuse(features_of(target, text[:-1], drafter.taps))
         positions = torch.arange(len(text) - 1)
-        fresh._head(embeddings, true[1], positions=positions, cache=fresh._cache)
+        fresh._head(embeddings, features, positions=positions, cache=fresh._cache)
 
     assert drafter._cache.num_rows == len(text) - 1
     torch.testing.assert_close(drafter._cache.keys, fresh._cache.keys, atol=1e-12, rtol=0)

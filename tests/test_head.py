@@ -7,7 +7,9 @@ import dataclasses
 import pytest
 import torch
 
-from eagle_core.drafters.head import EagleHead, HeadCache, HeadConfig
+from eagle_core.drafters import layers
+from eagle_core.drafters.head import EagleHead, HeadConfig
+from eagle_core.drafters.layers import HeadCache
 from eagle_core.errors import HeadError
 
 CONFIG = HeadConfig(
@@ -127,6 +129,23 @@ def test_kept_rows_are_what_a_pass_over_that_path_would_have_left(head: EagleHea
     head(embeddings[path], features[path], positions=torch.arange(3), cache=alone)
     torch.testing.assert_close(cache.keys, alone.keys, atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(cache.values, alone.values, atol=1e-6, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_a_cache_grows_as_it_fills_and_never_beyond_its_limit(
+    head: EagleHead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layers, "FIRST_ROWS", 2)
+    embeddings, features = rows(7)
+    cache = HeadCache(CONFIG, max_rows=7)
+    grown = [
+        head(embeddings[i, None], features[i, None], positions=torch.tensor([i]), cache=cache)
+        for i in range(7)
+    ]
+    whole = head(embeddings, features, positions=torch.arange(7))
+    torch.testing.assert_close(torch.cat(grown), whole, atol=1e-6, rtol=1e-5)
+    with pytest.raises(AssertionError, match="8 rows in a head cache for 7"):
+        cache.append(cache.keys[:, :1], cache.values[:, :1])
 
 
 @torch.no_grad()

@@ -10,8 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from eagle_core.drafters.files import VOCABULARY, WEIGHTS
 from eagle_core.drafters.head import EagleHead, HeadConfig
-from eagle_core.drafters.heads import VOCABULARY, WEIGHTS, load_head, save_head
+from eagle_core.drafters.heads import load_head, save_head
 from eagle_core.errors import HeadError
 from eagle_core.targets.base import TargetSpec
 
@@ -85,10 +86,16 @@ def test_biases_are_taken_from_the_weights_and_not_from_the_config(tmp_path: Pat
     assert config.qkv_bias
 
 
-def test_a_published_heads_copy_of_the_embedding_is_left_aside(saved: Path) -> None:
-    tensors = load_file(saved / WEIGHTS) | {"embed_tokens.weight": torch.zeros(50, 24)}
-    save_file(tensors, saved / WEIGHTS)
-    assert "embed_tokens.weight" not in load_head(saved, spec=SPEC).head.state_dict()
+def test_a_copy_of_the_targets_embedding_is_left_aside_and_another_embedding_is_kept(
+    saved: Path,
+) -> None:
+    of_target = torch.randn(50, 24, generator=torch.Generator().manual_seed(1))
+    for own, is_kept in ((of_target.bfloat16(), False), (of_target + 0.1, True)):
+        save_file(load_file(saved / WEIGHTS) | {"embed_tokens.weight": own}, saved / WEIGHTS)
+        loaded = load_head(saved, spec=SPEC, embedding=lambda tokens: of_target[tokens])
+        assert loaded.head.config.owns_embedding is is_kept
+        used = loaded.embedding(lambda tokens: of_target[tokens])(torch.tensor([3]))
+        torch.testing.assert_close(used[0], own[3] if is_kept else of_target[3])
 
 
 def test_a_head_without_a_draft_vocabulary_drafts_every_token(saved: Path) -> None:

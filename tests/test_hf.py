@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from eagle_core.errors import PromptError, TargetError
 from eagle_core.targets import hf, probe
@@ -235,12 +235,6 @@ def test_the_probe_refuses_a_model_deaf_to_mask_or_positions(deaf: type) -> None
     torch.manual_seed(0)
     with pytest.raises(TargetError, match=r"^deaf cannot be decoded in trees: [^\n]*$"):
         probe.check(HfTarget(deaf(LlamaConfig(**SIZES)), name="deaf"))
-
-
-def test_the_probe_refuses_a_sliding_window_of_any_size() -> None:
-    config = MistralConfig(**SIZES, sliding_window=400)
-    with pytest.raises(TargetError, match="sliding_attention"):
-        probe.check(HfTarget(MistralForCausalLM(config), name="sliding"))
 
 
 def test_logits_that_a_family_scales_or_caps_are_the_models_own() -> None:

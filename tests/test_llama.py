@@ -33,6 +33,7 @@ FAMILIES: dict[str, Any] = {
     "llama 3": LlamaConfig(**SIZES, rope_parameters=LLAMA3_ROPE, tie_word_embeddings=True),
     "llama of one head a group": LlamaConfig(**{**SIZES, "num_key_value_heads": 4}),
     "mistral": MistralConfig(**SIZES, sliding_window=None, head_dim=16),
+    "mistral within its window": MistralConfig(**SIZES, sliding_window=64),
     "qwen 2": Qwen2Config(**SIZES),
     "qwen 3": Qwen3Config(**SIZES, head_dim=12),
 }
@@ -80,7 +81,6 @@ def test_the_fast_path_goes_on_without_the_models_own_layers() -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        MistralConfig(**SIZES, sliding_window=16),
         Gemma2Config(**SIZES),
         LlamaConfig(**SIZES, rope_parameters={"rope_type": "dynamic", "factor": 2.0}),
         LlamaConfig(**SIZES, hidden_act="gelu"),

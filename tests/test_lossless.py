@@ -27,6 +27,7 @@ from toys import (
     KnowingDrafter,
     Law,
     TableTarget,
+    eagle3_drafter,
     eagle_drafter,
     enumerate_outcomes,
     hopeless_drafter,
@@ -140,9 +141,9 @@ def test_a_draft_vocabulary_smaller_than_the_targets_changes_no_law(rule: Rule) 
     )
 
 
-@pytest.mark.parametrize("make_drafter", [perfect_drafter, hopeless_drafter])
+@pytest.mark.parametrize("make_drafter", [eagle3_drafter, perfect_drafter, hopeless_drafter])
 @pytest.mark.parametrize("rule", SAMPLED_RULES)
-def test_perfect_and_hopeless_drafters_change_no_law(rule: Rule, make_drafter: MakeDrafter) -> None:
+def test_other_drafters_change_no_law_either(rule: Rule, make_drafter: MakeDrafter) -> None:
     target = TableTarget(vocab_size=3, seed=8)
     options = RunOptions(temperature=1.0, rule=rule)
     a_step_keeps_the_law(target, options, planned(BUSHY, rule), make_drafter)
@@ -192,7 +193,7 @@ def unsure_drafter(target: TableTarget) -> KnowingDrafter:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     "make_drafter",
-    [eagle_drafter, perfect_drafter, unsure_drafter, hopeless_drafter],
+    [eagle_drafter, eagle3_drafter, perfect_drafter, unsure_drafter, hopeless_drafter],
     ids=lambda make: make.__name__,
 )
 @pytest.mark.parametrize(

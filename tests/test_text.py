@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made import EXAMPLES
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from eagle_core.errors import PromptError
@@ -263,3 +263,69 @@ def test_only_the_end_of_a_long_answer_is_decoded_to_look_for_stops() -> None:
 
     assert StopStrings(("###",), watched).num_until([97] * 5_000, [97, 98]) is None
     assert max(longest) < 50
+
+
+# Conversations.
+
+
+def turns(*contents: str) -> list[dict[str, str]]:
+    """User and assistant in turn."""
+    roles = ("user", "assistant")
+    return [{"role": roles[i % 2], "content": text} for i, text in enumerate(contents)]
+
+
+def test_a_conversation_is_rendered_turn_by_turn_up_to_the_answer() -> None:
+    ids = chat().encode_chat([{"role": "system", "content": "s"}, *turns("a", "b", "c")])
+    assert byte_level().decode(ids, skip_special_tokens=False) == (
+        "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na<|im_end|>\n"
+        "<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+    assert chat().encode_chat(turns("a")) == chat().encode_chat("a")
+
+
+@pytest.mark.parametrize("renders_one", [True, False])
+def test_no_beginning_of_text_is_added_to_what_the_template_renders(renders_one: bool) -> None:
+    """The tokenizer adds one by itself to bare text, which a template must not get twice."""
+    tokenizer = Tokenizer.from_str(byte_level().to_str())
+    tokenizer.add_special_tokens([AddedToken("<bos>", special=True)])
+    begin = tokenizer.token_to_id("<bos>")
+    tokenizer.post_processor = processors.TemplateProcessing(  # type: ignore[assignment]
+        single="<bos> $A", special_tokens=[("<bos>", begin)]
+    )
+    template = ("{{ bos_token }}" if renders_one else "") + TEMPLATE
+    text = ChatText(
+        PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer, bos_token="<bos>", chat_template=template
+        )
+    )
+    assert tokenizer.encode("a").ids.count(begin) == 1
+    for prompt in ("a", turns("a", "b", "c")):
+        assert text.encode_chat(prompt).count(begin) == int(renders_one)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("conversation", "said"),
+    [
+        ([], "asks nothing; expected a user's turn"),
+        (turns("a", "b"), "asks nothing; expected a user's turn"),
+        (turns("a", "b", " "), "the prompt is empty"),
+        (turns("a", "\ud800", "c"), "broken characters"),
+        ([{"role": "wizard", "content": "a"}, *turns("a")], "a turn of role 'wizard'"),
+        ([{"role": "user"}, *turns("a")], "content in text"),
+    ],
+)
+def test_what_is_no_conversation_is_refused(conversation: list[dict[str, str]], said: str) -> None:
+    with pytest.raises(PromptError, match=said):
+        chat().encode_chat(conversation)
+
+
+def test_a_template_that_refuses_a_conversation_is_quoted_in_one_sentence() -> None:
+    strict = "{% if messages|length > 1 %}{{ raise_exception('only one turn') }}{% endif %}"
+    text = ChatText(
+        PreTrainedTokenizerFast(tokenizer_object=byte_level(), chat_template=strict + TEMPLATE)
+    )
+    with pytest.raises(PromptError, match=r"refuses \(only one turn\); expected turns of user"):
+        text.encode_chat(turns("a", "b", "c"))
+    with pytest.raises(PromptError, match="3 turns for a target without a chat template"):
+        chat(has_template=False).encode_chat(turns("a", "b", "c"))

@@ -15,7 +15,8 @@ from training_toys import (
     seeded_head,
 )
 
-from eagle_core.drafters.head import EagleHead, HeadCache
+from eagle_core.drafters.head import EagleHead
+from eagle_core.drafters.layers import HeadCache
 from eagle_core.training.batches import batch_of
 from eagle_core.training.corpus import Corpus
 from eagle_core.training.features import FeatureStore, compute_features

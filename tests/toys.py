@@ -14,6 +14,7 @@ from torch import Tensor
 
 from eagle_core.decoding import Decoding
 from eagle_core.drafters.eagle import EagleDrafter
+from eagle_core.drafters.eagle3 import Eagle3Config, Eagle3Head
 from eagle_core.drafters.growth import Growth
 from eagle_core.drafters.head import EagleHead, HeadConfig
 from eagle_core.options import RunOptions
@@ -40,6 +41,7 @@ class TableTarget:
         dtype: torch.dtype = torch.float64,
         end_tokens: frozenset[int] = frozenset(),
         max_positions: int = 64,
+        num_layers: int = 2,
     ) -> None:
         generator = torch.Generator().manual_seed(seed)
 
@@ -49,11 +51,12 @@ class TableTarget:
         self.logits = table(vocab_size, vocab_size, vocab_size) * sharpness
         self.features = table(vocab_size, vocab_size, width)
         self.embeddings = table(vocab_size, width)
+        self.states = table(num_layers, vocab_size, vocab_size, width)  # entering each layer
         self.spec = TargetSpec(
             name="table",
             vocab_size=vocab_size,
             width=width,
-            num_layers=2,
+            num_layers=num_layers,
             max_positions=max_positions,
             end_tokens=end_tokens,
             dtype=dtype,
@@ -75,8 +78,13 @@ class TableTarget:
     def logits_after(self, text: Sequence[int]) -> Tensor:
         return self.logits[text[-2] if len(text) > 1 else 0, text[-1]]
 
-    def feature_after(self, text: Sequence[int]) -> Tensor:
-        return self.features[text[-2] if len(text) > 1 else 0, text[-1]]
+    def feature_after(self, text: Sequence[int], taps: Taps | None = None) -> Tensor:
+        """(K·D,), by default the last state alone."""
+        of_layers = [*self.states, self.features]
+        before = text[-2] if len(text) > 1 else 0
+        return torch.cat(
+            [of_layers[tap][before, text[-1]] for tap in taps or (self.spec.last_state,)]
+        )
 
     def law_of_texts(
         self, prompt: Sequence[int], length: int, laws: LawMaker, *, answer: Sequence[int] = ()
@@ -124,19 +132,19 @@ class TableRun:
     def prefill(self, tokens: Tensor, *, taps: Taps = ()) -> TargetRead:
         self.cached = tokens.tolist()
         texts = [self.cached[: end + 1] for end in range(len(self.cached))]
-        return self._read(texts[-1:], texts if taps else [])
+        return self._read(texts[-1:], texts if taps else [], taps)
 
     def score_tree(self, tree: DraftTree, *, taps: Taps = ()) -> TargetRead:
         self._tree = tree
         texts = [[*self.cached, *tree.tokens_on(tree.path_to(node))] for node in range(len(tree))]
-        return self._read(texts, texts if taps else [])
+        return self._read(texts, texts if taps else [], taps)
 
     def keep_path(self, path: Sequence[int]) -> None:
         assert self._tree is not None
         self.cached.extend(self._tree.tokens_on(path))
 
-    def _read(self, texts: list[list[int]], tapped: list[list[int]]) -> TargetRead:
-        features = [self._target.feature_after(text) for text in tapped]
+    def _read(self, texts: list[list[int]], tapped: list[list[int]], taps: Taps) -> TargetRead:
+        features = [self._target.feature_after(text, taps) for text in tapped]
         return TargetRead(
             logits=torch.stack([self._target.logits_after(text) for text in texts]),
             features=torch.stack(features) if features else torch.zeros(len(texts), 0),
@@ -200,6 +208,42 @@ def eagle_drafter(
         unembedding=target.unembedding(vocabulary),
         vocabulary=vocabulary,
     )
+
+
+def eagle3_drafter(target: TableTarget, *, seed: int = 0) -> EagleDrafter:
+    """The real drafter around an EAGLE-3 head of random weights over three states.
+
+    It drafts all tokens but the last, in an order of its own.
+    """
+    spec = target.spec
+    config = Eagle3Config(
+        width=spec.width,
+        num_heads=2,
+        num_kv_heads=1,
+        head_dim=4,
+        intermediate_size=12,
+        vocab_size=spec.vocab_size,
+        max_positions=spec.max_positions,
+        draft_vocab_size=spec.vocab_size - 1,
+        feature_width=spec.width,
+        taps=(0, 1, spec.num_layers - 1),
+    )
+    head = _random_eagle3_head(config, spec.dtype, seed)
+    assert head.lm_head is not None
+    return EagleDrafter(
+        head,
+        spec,
+        embedding=target.embedding(),
+        unembedding=head.lm_head,
+        vocabulary=torch.arange(spec.vocab_size - 1).flip(0),
+    )
+
+
+@lru_cache(maxsize=8)
+def _random_eagle3_head(config: Eagle3Config, dtype: torch.dtype, seed: int) -> Eagle3Head:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return Eagle3Head(config).to(dtype)
 
 
 @lru_cache(maxsize=8)

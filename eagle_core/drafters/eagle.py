@@ -1,7 +1,8 @@
-"""EAGLE-1's drafter: one decoder layer that continues the target's features.
+"""EAGLE's drafter: one decoder layer that continues the target's features.
 
 Pair i is (feature i, embedding of token i + 1) and gives an estimate of feature i + 1, from which
-the target's own unembedding reads the law of token i + 2 (EAGLE-1, section 3).
+an unembedding reads the law of token i + 2 (EAGLE-1, section 3). With an EAGLE-3 head the feature
+is what the head fuses of several states of the target, and estimates are fed back as they are.
 
     stable rows                 │ rows of this step's tree
     pairs of true features      │ pairs of estimated features, dropped when the tree is done
@@ -16,14 +17,15 @@ from typing import TYPE_CHECKING
 import torch
 
 from eagle_core.drafters.growth import Growth
-from eagle_core.drafters.head import HeadCache
+from eagle_core.drafters.layers import HeadCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from torch import Tensor
 
-    from eagle_core.drafters.head import EagleHead, Mask
+    from eagle_core.drafters.heads import Head
+    from eagle_core.drafters.layers import Mask
     from eagle_core.sampling import Chance, LawMaker
     from eagle_core.targets.base import Taps, TargetRead, TargetSpec
     from eagle_core.tree import DraftTree, TreePlan
@@ -40,7 +42,7 @@ class EagleDrafter:
 
     def __init__(
         self,
-        head: EagleHead,
+        head: Head,
         spec: TargetSpec,
         *,
         embedding: Callable[[Tensor], Tensor],
@@ -52,7 +54,7 @@ class EagleDrafter:
         self._unembedding = unembedding
         self._vocabulary = vocabulary
         self._vocab_size = spec.vocab_size
-        self._taps: Taps = (spec.last_state,)
+        self._taps = head.taps(spec.num_layers)
         self._device = spec.device
         self._dtype = next(head.parameters()).dtype
         self._feature_dtype = spec.dtype
@@ -62,7 +64,7 @@ class EagleDrafter:
             dtype=self._dtype,
             device=spec.device,
         )
-        self._open_features: Tensor | None = None  # (R, D), true features not yet in a stable row
+        self._open_features: Tensor | None = None  # (R, K·D), true, not yet in a stable row
         self._open_tokens: tuple[int, ...] = ()  # the R - 1 tokens that follow all but the last
 
     @property
@@ -112,9 +114,11 @@ class EagleDrafter:
         assert self._open_features is not None, "begin comes before grow_tree"
         first = self._cache.num_rows
         positions = torch.arange(first, first + len(tokens), device=self._device)
-        features = self._open_features[: len(tokens)]
+        features = self._open_features[: len(tokens)].to(self._device, self._dtype)
         self._open_features, self._open_tokens = self._open_features[len(tokens) :], ()
-        return self._run_head(tokens, features, positions=positions, mask="causal")
+        with torch.inference_mode():
+            fused = self._head.fuse(features)  # (R, D)
+        return self._run_head(tokens, fused, positions=positions, mask="causal")
 
     def _expand(self, growth: Growth, features: Tensor, expanded: list[int]) -> Tensor:
         """Run the head over the frontier, (R, D) its parents' estimates; appends it to `expanded`.
@@ -141,11 +145,11 @@ class EagleDrafter:
         if not tokens:
             return features[:0]
         ids = torch.tensor(tokens, dtype=torch.int64, device=self._device)
-        embeddings = self._embedding(ids).to(self._dtype)
         with torch.inference_mode():
+            embeddings = self._embedding(ids).to(self._dtype)
             return self._head(  # type: ignore[no-any-return]
                 embeddings,
-                features.to(self._dtype),
+                features,
                 positions=positions,
                 mask=mask,
                 cache=self._cache,
@@ -153,4 +157,6 @@ class EagleDrafter:
 
     def _logits(self, estimates: Tensor) -> Tensor:
         """(R, V') in the order of `vocabulary`."""
-        return self._unembedding(estimates.to(self._feature_dtype))
+        with torch.inference_mode():
+            readable = self._head.readable(estimates)
+            return self._unembedding(readable.to(self._feature_dtype))

@@ -1,66 +1,153 @@
-"""Heads on disk: EAGLE-1's published layout, in a folder.
+"""The front door of heads: a folder or a hub id in, a head that fits the target out.
 
-    config.json                      sizes, under the published key names
-    model.safetensors                weights, under the published parameter names
-    draft_vocabulary.safetensors     optional: `tokens`, (V',) int32, all that it drafts
+Layouts are those of `layouts`; beside them our own EAGLE-1 heads may have
 
-Knows files and heads. Knows nothing of drafting.
+    draft_vocabulary.safetensors     `tokens`, (V',) int32 that rise: all that the head drafts
+
+Knows files, heads and what a target says of itself. Knows nothing of drafting.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import json
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from eagle_core.drafters.head import EagleHead, HeadConfig
+from eagle_core.drafters import files
+from eagle_core.drafters.eagle3 import Eagle3Config, Eagle3Head
+from eagle_core.drafters.exports import Layout, write_out
+from eagle_core.drafters.files import VOCABULARY
+from eagle_core.drafters.fit import check_declared_target, check_sizes, check_tokenizer
+from eagle_core.drafters.head import EagleHead
+from eagle_core.drafters.layouts import Checkpoint, check_vocabulary, understand
 from eagle_core.errors import HeadError
-from eagle_core.targets.base import TargetSpec
+from eagle_core.targets.base import Taps, TargetSpec
 
-CONFIG, WEIGHTS, VOCABULARY = "config.json", "model.safetensors", "draft_vocabulary.safetensors"
+Head = EagleHead | Eagle3Head
 MAX_FILE_BYTES = 10_000_000
-TARGETS_OWN = frozenset({"embed_tokens.weight"})  # a frozen copy that published heads carry
+EMBEDDING = "embed_tokens.weight"
+COPY_TOLERANCE = 0.01  # of the largest number; a copy in bfloat16 is off by half of that
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedHead:
-    """A head and the tokens it drafts."""
+    """A head, the tokens it drafts, and the states of its target that it reads."""
 
-    head: EagleHead
-    vocabulary: Tensor | None  # (V',) int64 sorted target ids, None for all V
+    head: Head
+    vocabulary: Tensor | None  # (V',) int64 target ids, None for all V
     folder: Path
+    taps: Taps
+
+    def embedding(self, of_target: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        """The head's own token embeddings, where it brings them; else the target's."""
+        own = self.head.embed_tokens
+        return of_target if own is None else own
+
+    def unembedding(
+        self, of_target: Callable[[Tensor | None], Callable[[Tensor], Tensor]]
+    ) -> Callable[[Tensor], Tensor]:
+        """What reads the head's estimates, (…, D) to (…, V'): its own rows, else the target's."""
+        own = self.head.lm_head
+        return of_target(self.vocabulary) if own is None else own
+
+
+def load_head(
+    folder: Path,
+    *,
+    spec: TargetSpec,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+    embedding: Callable[[Tensor], Tensor] | None = None,
+    tokenizer: Mapping[str, int] | None = None,
+) -> LoadedHead:
+    """Read a head that fits the target; raises HeadError in one sentence.
+
+    dtype and device are the target's unless given. `embedding` is the target's; a mere copy of it
+    among the head's weights is left aside. `tokenizer` holds the target's tokens and their ids,
+    which a tokenizer that lies beside the head must not contradict.
+    """
+    checkpoint = read_head(folder)
+    name = files.name_of(folder)
+    check_sizes(name, checkpoint.config, spec)
+    check_declared_target(name, checkpoint.config, spec)
+    check_tokenizer(folder, tokenizer)
+    if embedding is not None and EMBEDDING in checkpoint.weights:
+        every_token = torch.arange(spec.vocab_size, device=spec.device)
+        checkpoint = _without_copy(checkpoint, embedding(every_token))
+    head = _module(name, checkpoint)
+    taps = head.taps(spec.num_layers)
+    weights = {
+        name: weight.to(dtype=dtype or spec.dtype, device=device or spec.device)
+        for name, weight in checkpoint.weights.items()
+    }
+    head.load_state_dict(weights, assign=True)
+    head.eval().requires_grad_(False)
+    vocabulary = checkpoint.vocabulary
+    return LoadedHead(
+        head, None if vocabulary is None else vocabulary.to(spec.device), folder, taps
+    )
+
+
+def read_head(folder: Path) -> Checkpoint:
+    """A head in our names, whatever layout it lies in; raises HeadError in one sentence."""
+    config = files.read_config(folder)
+    try:
+        checkpoint = understand(files.read_weights(folder), config)
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        # A config may hold anything where an object, a list or a number belongs.
+        raise HeadError(
+            f"the config of head {files.name_of(folder)} cannot be understood ({error})",
+            expected="that of an EAGLE-1, EAGLE-2 or EAGLE-3 head",
+        ) from error
+    if not (folder / VOCABULARY).exists():
+        return checkpoint
+    vocabulary = _read_vocabulary(folder, checkpoint.config.vocab_size)
+    if checkpoint.vocabulary is not None or checkpoint.config.owns_unembedding:
+        raise HeadError(
+            f"head {files.name_of(folder)} has an unembedding of its own and {VOCABULARY}",
+            expected="one of them",
+        )
+    return Checkpoint(checkpoint.config, checkpoint.weights, vocabulary)
 
 
 def save_head(
     folder: Path,
-    head: EagleHead,
+    head: Head,
     *,
     vocabulary: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> torch.dtype:
     """Write the folder's files, each put in place whole; gives the dtype of the weights.
 
-    Without `dtype` the half precision with the smaller largest error is taken.
+    Without `dtype` the half precision with the smaller largest error is taken. Raises HeadError
+    for a head beyond `MAX_FILE_BYTES`.
     """
     weights = {name: weight.detach().cpu() for name, weight in head.state_dict().items()}
     chosen = dtype or closest_half(weights)
-    stored = {name: weight.to(chosen).contiguous() for name, weight in weights.items()}
+    stored = {name: weight.to(chosen) for name, weight in weights.items()}
     num_bytes = sum(weight.nbytes for weight in stored.values())
     if num_bytes > MAX_FILE_BYTES:
         raise HeadError(f"a head of {num_bytes} bytes", expected=f"at most {MAX_FILE_BYTES}")
-    folder.mkdir(parents=True, exist_ok=True)
-    config = head.config.to_json() | {"torch_dtype": str(chosen).removeprefix("torch.")}
-    _put_text(folder / CONFIG, json.dumps(config, indent=2) + "\n")
-    _put_tensors(folder / WEIGHTS, stored)
-    if vocabulary is not None:
-        _put_tensors(folder / VOCABULARY, {"tokens": vocabulary.to("cpu", torch.int32)})
+    layout: Layout = "eagle3" if isinstance(head, Eagle3Head) else "eagle"
+    write_head(folder, Checkpoint(head.config, stored, vocabulary), layout=layout)
     return chosen
+
+
+def write_head(folder: Path, checkpoint: Checkpoint, *, layout: Layout) -> None:
+    """Write a head in a published layout, in the dtype of its weights."""
+    tensors, config = write_out(checkpoint, layout)
+    dtypes = {t.dtype for t in checkpoint.weights.values()}
+    named = {str(dtype).removeprefix("torch.") for dtype in dtypes}
+    folder.mkdir(parents=True, exist_ok=True)
+    files.put_config(folder, config | ({"torch_dtype": named.pop()} if len(named) == 1 else {}))
+    stored = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    files.put_tensors(folder / files.WEIGHTS, stored)
+    vocabulary = checkpoint.vocabulary
+    if vocabulary is not None and not isinstance(checkpoint.config, Eagle3Config):
+        files.put_tensors(folder / VOCABULARY, {"tokens": vocabulary.to("cpu", torch.int32)})
 
 
 def closest_half(weights: dict[str, Tensor]) -> torch.dtype:
@@ -73,127 +160,53 @@ def closest_half(weights: dict[str, Tensor]) -> torch.dtype:
     return min((torch.float16, torch.bfloat16), key=error)
 
 
-def load_head(
-    folder: Path,
-    *,
-    spec: TargetSpec,
-    dtype: torch.dtype | None = None,
-    device: torch.device | None = None,
-) -> LoadedHead:
-    """Read a head that fits the target; raises HeadError in one sentence.
+def _without_copy(checkpoint: Checkpoint, of_target: Tensor) -> Checkpoint:
+    """Many heads carry the target's embeddings, (V, D), in the precision of their file."""
+    own = checkpoint.weights[EMBEDDING]
+    if of_target.shape != own.shape or not _is_close(own, of_target):
+        return checkpoint
+    rest = {name: weight for name, weight in checkpoint.weights.items() if name != EMBEDDING}
+    config = replace(checkpoint.config, owns_embedding=False)
+    return replace(checkpoint, config=config, weights=rest)
 
-    dtype and device are the target's unless given.
-    """
-    config = HeadConfig.from_json(_read_config(folder))
-    _check_fit(folder, config, spec)
-    weights = _read_tensors(folder / WEIGHTS)
-    # A config may keep silent about biases; the weights cannot.
-    config = dataclasses.replace(
-        config,
-        fc_bias="fc.bias" in weights,
-        qkv_bias="layers.0.self_attn.q_proj.bias" in weights,
-    )
+
+def _is_close(own: Tensor, other: Tensor) -> bool:
+    other = other.to("cpu", torch.float32)
+    distance = (own.float() - other).abs().max()
+    return bool(distance <= COPY_TOLERANCE * other.abs().max())
+
+
+def _module(called: str, checkpoint: Checkpoint) -> Head:
+    """The head without its weights, which are checked to be all there and of its shapes."""
+    config = checkpoint.config
     with torch.device("meta"):
-        head = EagleHead(config)
-    _check_weights(folder, weights, head.state_dict())
-    wanted = {
-        name: weight.to(dtype=dtype or spec.dtype, device=device or spec.device)
-        for name, weight in weights.items()
-        if name not in TARGETS_OWN
-    }
-    head.load_state_dict(wanted, assign=True)
-    head.eval().requires_grad_(False)
-    return LoadedHead(head, _read_vocabulary(folder, spec), folder)
-
-
-def _check_fit(folder: Path, config: HeadConfig, spec: TargetSpec) -> None:
-    if config.width != spec.width:
-        raise HeadError(
-            f"head {folder.name} has width {config.width}",
-            expected=f"{spec.width}, the width of target {spec.name}",
-            hint="a head trained on this target",
-        )
-    if config.vocab_size != spec.vocab_size:
-        raise HeadError(
-            f"head {folder.name} has a vocabulary of {config.vocab_size} tokens",
-            expected=f"{spec.vocab_size}, that of target {spec.name}",
-            hint="a head trained on this target",
-        )
-
-
-def _check_weights(folder: Path, found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
-    missing = sorted(set(expected) - set(found))
-    unexpected = sorted(set(found) - set(expected) - TARGETS_OWN)
+        head = Eagle3Head(config) if isinstance(config, Eagle3Config) else EagleHead(config)
+    found, expected = checkpoint.weights, head.state_dict()
+    missing, unexpected = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
     if missing or unexpected:
         parts = [f"lacks {', '.join(missing)}"] if missing else []
         parts += [f"also holds {', '.join(unexpected)}"] if unexpected else []
         raise HeadError(
-            f"head {folder.name} {' and '.join(parts)}",
+            f"head {called} {' and '.join(parts)}",
             expected=f"the tensors {', '.join(sorted(expected))}",
-            hint="an EAGLE-1 or EAGLE-2 head",
+            hint="an EAGLE-1, EAGLE-2 or EAGLE-3 head of one Llama layer",
         )
     for name, weight in expected.items():
         if found[name].shape != weight.shape:
             raise HeadError(
-                f"{name} of head {folder.name} has shape {tuple(found[name].shape)}",
+                f"{name} of head {called} has shape {tuple(found[name].shape)}",
                 expected=f"{tuple(weight.shape)}, as its config says",
             )
+    return head
 
 
-def _read_vocabulary(folder: Path, spec: TargetSpec) -> Tensor | None:
+def _read_vocabulary(folder: Path, vocab_size: int) -> Tensor:
     path = folder / VOCABULARY
-    if not path.exists():
-        return None
-    tensors = _read_tensors(path)
+    tensors = files.read_tensors(path)
     if set(tensors) != {"tokens"} or tensors["tokens"].dim() != 1 or not len(tensors["tokens"]):
         raise HeadError(f"{path} holds {sorted(tensors)}", expected="`tokens`, a row of token ids")
     tokens = tensors["tokens"].to(torch.int64)
     if not bool((tokens[1:] > tokens[:-1]).all()):
         raise HeadError(f"{path} is not sorted", expected="ids that rise, each once")
-    if int(tokens[0]) < 0 or int(tokens[-1]) >= spec.vocab_size:
-        raise HeadError(
-            f"{path} holds token ids from {int(tokens[0])} to {int(tokens[-1])}",
-            expected=f"ids below {spec.vocab_size}, the vocabulary of target {spec.name}",
-            hint="a head trained on this target",
-        )
-    return tokens.to(spec.device)
-
-
-def _read_config(folder: Path) -> dict[str, object]:
-    path = folder / CONFIG
-    try:
-        config = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise HeadError(
-            f"{folder} holds no {CONFIG}",
-            expected="a head folder",
-            hint="--head with such a folder",
-        ) from None
-    except (OSError, ValueError) as error:
-        raise HeadError(f"{path} cannot be read ({error})") from None
-    if not isinstance(config, dict):
-        raise HeadError(f"{path} holds a {type(config).__name__}", expected="an object")
-    return config
-
-
-def _read_tensors(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except FileNotFoundError:
-        raise HeadError(f"{path.parent} holds no {path.name}", expected="a head folder") from None
-    except (OSError, SafetensorError) as error:
-        raise HeadError(
-            f"{path} cannot be read ({error})", hint="a fresh copy of the head"
-        ) from None
-
-
-def _put_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    staged = path.with_name(f".{path.name}.part")
-    save_file(tensors, staged)
-    staged.replace(path)
-
-
-def _put_text(path: Path, text: str) -> None:
-    staged = path.with_name(f".{path.name}.part")
-    staged.write_text(text)
-    staged.replace(path)
+    check_vocabulary(tokens, vocab_size=vocab_size, where=str(path))
+    return tokens

@@ -11,8 +11,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
+from accelerate.utils import align_module_device  # type: ignore[import-untyped]
 
-from eagle_core.errors import PromptError
+from eagle_core.errors import PromptError, TargetError
 from eagle_core.packed import projection
 from eagle_core.targets.base import Taps, TargetRead, TargetSpec
 from eagle_core.targets.kv import KeyValueRows
@@ -35,17 +36,20 @@ class HfTarget:
 
     def __init__(self, model: Any, *, name: str, end_tokens: frozenset[int] = frozenset()) -> None:
         self.model = model.eval().requires_grad_(False)
-        config = model.config
-        weight = model.get_input_embeddings().weight
+        self.decoder = model.get_decoder()
+        self.config = model.config.get_text_config()
+        embed, unembed = model.get_input_embeddings(), model.get_output_embeddings()
+        if unembed is None:
+            raise TargetError(f"{name} has no unembedding", expected="a model that writes text")
         self.spec = TargetSpec(
             name=name,
-            vocab_size=model.get_output_embeddings().weight.shape[0],
-            width=config.hidden_size,
-            num_layers=config.num_hidden_layers,
-            max_positions=config.max_position_embeddings,
+            vocab_size=unembed.weight.shape[0],
+            width=self.config.hidden_size,
+            num_layers=self.config.num_hidden_layers,
+            max_positions=max_positions(self.config, name=name),
             end_tokens=end_tokens | _end_tokens(model),
-            dtype=weight.dtype,
-            device=weight.device,
+            dtype=embed.weight.dtype,
+            device=working_device(embed),
         )
 
     def embedding(self) -> Callable[[Tensor], Tensor]:
@@ -58,18 +62,25 @@ class HfTarget:
         if tokens is None and dtype is None:
             return self._whole_unembedding
         layer = self.model.get_output_embeddings()
-        rows = slice(None) if tokens is None else tokens.to(layer.weight.device)
-        bias = None if layer.bias is None else layer.bias[rows].to(dtype)
-        return self._unembedding_by(layer.weight[rows].to(dtype), bias)
+        with align_module_device(layer):  # brings weights here that are kept elsewhere
+            rows = slice(None) if tokens is None else tokens.to(layer.weight.device)
+            weight = layer.weight[rows].to(dtype)
+            bias = None if layer.bias is None else layer.bias[rows].to(dtype)
+        return self._shaped(projection(weight, bias), weight.device)
 
     @cached_property
     def _whole_unembedding(self) -> Callable[[Tensor], Tensor]:
         layer = self.model.get_output_embeddings()
-        return self._unembedding_by(layer.weight, layer.bias)
+        if layer.weight.is_meta:  # only its own forward can bring the weights here
+            return self._shaped(layer, working_device(layer))
+        return self._shaped(projection(layer.weight, layer.bias), layer.weight.device)
 
-    def _unembedding_by(self, weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
-        project, shape = projection(weight, bias), logit_shaping(self.model.config)
-        return lambda features: shape(project(features))
+    def _shaped(
+        self, project: Callable[[Tensor], Tensor], device: torch.device
+    ) -> Callable[[Tensor], Tensor]:
+        """Logits come back to where the features came from, wherever the weights are."""
+        shape = logit_shaping(self.config)
+        return lambda features: shape(project(features.to(device))).to(features.device)
 
     def open(self) -> HfRun:
         return HfRun(self)
@@ -80,7 +91,7 @@ class HfRun:
 
     def __init__(self, target: HfTarget) -> None:
         self._spec = target.spec
-        self._decoder = target.model.base_model
+        self._decoder = target.decoder
         self._unembed = target.unembedding()
         self._rows: Any = KeyValueRows(target.spec.num_layers)
         self._num_pending = 0  # nodes of the tree scored last, until its path is kept
@@ -139,12 +150,46 @@ class HfRun:
             output_hidden_states=any(tap != last for tap in taps),
             **self._rows.as_arguments(self._decoder),
         )
-        states = output.last_hidden_state[0]
+        states = output.last_hidden_state[0].to(tokens.device)
         if not taps:
             return states, states.new_empty(len(tokens), 0)
         # transformers puts the post-norm state at index L of hidden_states, where our tap L is
         tapped = [states if tap == last else output.hidden_states[tap][0] for tap in taps]
-        return states, torch.cat([state.to(states.device) for state in tapped], dim=-1)
+        return states, torch.cat([state.to(tokens.device) for state in tapped], dim=-1)
+
+
+def max_positions(config: Any, *, name: str) -> int:
+    """How long a text may get: the context, or less where some layer sees less of it.
+
+    Within its window a layer sees what full attention sees. Rows beyond it would have to be masked
+    and dropped, which trees of rows do not do.
+    """
+    context: int | None = getattr(config, "max_position_embeddings", None)
+    if context is None:
+        raise TargetError(
+            f"{name} cannot be decoded in trees: its config names no longest text",
+            expected="a model with max_position_embeddings",
+            hint="another model",
+        )
+    return min([context, *windows(config).values()])
+
+
+def windows(config: Any) -> dict[str, int]:
+    """Per kind of layer that sees only some of the text, how many tokens it sees."""
+    kinds = getattr(config, "layer_types", None)
+    sizes = {
+        "sliding_attention": getattr(config, "sliding_window", None),
+        "chunked_attention": getattr(config, "attention_chunk_size", None),
+    }
+    named = sizes if kinds is None else {kind: sizes.get(kind) for kind in kinds}
+    return {kind: size for kind, size in named.items() if size is not None}
+
+
+def working_device(module: Any) -> torch.device:
+    """Where a module computes; its weights may be kept elsewhere until then."""
+    hook = getattr(module, "_hf_hook", None)
+    place = getattr(hook, "execution_device", None)
+    return module.weight.device if place is None else torch.device(place)
 
 
 def logit_shaping(config: Any) -> Callable[[Tensor], Tensor]:
@@ -162,7 +207,7 @@ def logit_shaping(config: Any) -> Callable[[Tensor], Tensor]:
 def _end_tokens(model: Any) -> frozenset[int]:
     named = model.generation_config.eos_token_id
     if named is None:
-        named = model.config.eos_token_id
+        named = getattr(model.config.get_text_config(), "eos_token_id", None)
     ids = named if isinstance(named, list) else [named]
     return frozenset(token for token in ids if token is not None)
 

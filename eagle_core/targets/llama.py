@@ -21,7 +21,6 @@ from torch import nn
 
 from eagle_core.packed import frozen_linear
 from eagle_core.targets.hf import HfRun, HfTarget
-from eagle_core.targets.probe import attention_kinds
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,13 +35,12 @@ MIN_CAPACITY = 256
 def is_supported(model: Any) -> bool:
     """Whether a transformers model is one that this path computes."""
     config = model.config
-    rotary = getattr(model.base_model, "rotary_emb", None)
+    rotary = getattr(model.get_decoder(), "rotary_emb", None)
     return (
         config.model_type in FAMILIES
         and config.hidden_act == "silu"
-        and attention_kinds(config) == {"full_attention"}
         and getattr(rotary, "rope_type", None) in ROTARY_KINDS
-        and len({weight.device for weight in model.parameters()}) == 1
+        and getattr(model, "hf_device_map", None) is None  # in parts, on several devices
     )
 
 
@@ -97,18 +95,18 @@ class LlamaTarget(HfTarget):
 
     def __init__(self, model: Any, *, name: str, end_tokens: frozenset[int] = frozenset()) -> None:
         super().__init__(model, name=name, end_tokens=end_tokens)
-        attention = model.base_model.layers[0].self_attn
+        attention = self.decoder.layers[0].self_attn
         self.head_dim = int(attention.head_dim)
-        self.num_kv_heads = int(model.config.num_key_value_heads)
-        self.group_size = int(model.config.num_attention_heads) // self.num_kv_heads  # G
+        self.num_kv_heads = int(self.config.num_key_value_heads)
+        self.group_size = int(self.config.num_attention_heads) // self.num_kv_heads  # G
         self.scaling = float(attention.scaling)
-        self.layers = tuple(Layer.of(layer) for layer in model.base_model.layers)
-        self.last_norm: Norm = Norm.of(model.base_model.norm)
-        self._angles = Angles(model.base_model.rotary_emb, self.spec.dtype, self.spec.device)
+        self.layers = tuple(Layer.of(layer) for layer in self.decoder.layers)
+        self.last_norm: Norm = Norm.of(self.decoder.norm)
+        self._angles = Angles(self.decoder.rotary_emb, self.spec.dtype, self.spec.device)
 
     def release(self) -> None:
         """Let go of the model's own layers, of which this path has copies."""
-        self.model.base_model.layers = nn.ModuleList()
+        self.decoder.layers = nn.ModuleList()
 
     def open(self) -> HfRun:
         return LlamaRun(self)

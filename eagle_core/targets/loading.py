@@ -24,29 +24,36 @@ from eagle_core.targets import llama, probe
 from eagle_core.targets.hf import HfTarget
 from eagle_core.targets.llama import LlamaTarget
 
+DeviceMap = str | dict[str, str | int]
+
 
 def load_target(
     source: Path | str,
     *,
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
+    device_map: DeviceMap | None = None,
 ) -> HfTarget:
     """A probed target from `store.resolve`'s answer.
 
-    Without a device CUDA if there is one; without a dtype bf16 on CUDA and fp32 elsewhere.
-    Raises TargetError in one sentence for what is no model or cannot be decoded in trees.
+    Without a device CUDA if there is one; without a dtype bf16 on CUDA and fp32 elsewhere. A
+    `device_map` is transformers': "auto", or where each part of the model goes; then `device` is
+    of no effect. Raises TargetError in one sentence for what is no model or cannot be decoded in
+    trees.
     """
     place = _place(device)
     if dtype is None:
         dtype = torch.bfloat16 if place.type == "cuda" else torch.float32
     with _plain_words(source), quiet_transformers():
         model: Any = AutoModelForCausalLM.from_pretrained(
-            source, dtype=dtype, trust_remote_code=False
+            source, dtype=dtype, device_map=device_map, trust_remote_code=False
         )
-        model = model.to(place)
+        if device_map is None:
+            model = model.to(place)
         end_token = load_tokenizer(source).eos_token_id
     end_tokens = frozenset() if end_token is None else frozenset({end_token})
-    target = _fastest(model, name=_name(source), end_tokens=end_tokens)
+    with _plain_words(source):
+        target = _fastest(model, name=_name(source), end_tokens=end_tokens)
     with quiet_transformers():
         probe.check(target)
     if isinstance(target, LlamaTarget):
@@ -55,9 +62,11 @@ def load_target(
 
 
 def _fastest(model: Any, *, name: str, end_tokens: frozenset[int]) -> HfTarget:
+    """The fast path where there is one; layers on several devices stay as they were loaded."""
     if llama.is_supported(model):
         return LlamaTarget(model, name=name, end_tokens=end_tokens)
-    pack_linears(model.base_model)
+    if getattr(model, "hf_device_map", None) is None:
+        pack_linears(model.get_decoder())
     return HfTarget(model, name=name, end_tokens=end_tokens)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from eagle_core.errors import TargetError
+from eagle_core.targets.hf import windows
 from eagle_core.tree import DraftTree
 
 if TYPE_CHECKING:
@@ -87,18 +88,10 @@ def _probe_tokens(target: HfTarget) -> Tensor:
 
 
 def _check_attention(target: HfTarget) -> None:
-    """A window or a recurrent state shows in long texts only, so the config is asked."""
-    kinds = attention_kinds(target.model.config)
-    if others := sorted(kinds - {"full_attention"}):
+    """A recurrent state may not show in a few tokens, so the config is asked."""
+    kinds = set(getattr(target.config, "layer_types", None) or ())
+    if others := sorted(kinds - {"full_attention", *windows(target.config)}):
         raise _refused(target, f"it has {' and '.join(others)}")
-
-
-def attention_kinds(config: Any) -> set[str]:
-    """What a model's layers attend with, in transformers' words."""
-    window = getattr(config, "sliding_window", None)
-    if "layer_types" not in config.to_dict() and window is not None:
-        return {f"sliding_attention over {window} tokens"}
-    return set(getattr(config, "layer_types", None) or ["full_attention"])
 
 
 def _refused(target: HfTarget, why: str) -> TargetError:
