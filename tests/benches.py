@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from made import ENVIRONMENT
 from proofs import World, world
 
+from eagle_core.drafters.heads import LoadedHead
 from eagle_core.text import TextStream, check_prompt
 from eagle_core.workbench import Workbench
 
@@ -37,7 +37,8 @@ class LetterText:
 
 def tiny_bench(made: World | None = None) -> Workbench:
     made = made or world(0)
-    head: Any = SimpleNamespace(head=made.head, vocabulary=None, folder=Path("toy-head"))
+    taps = made.head.taps(made.target.spec.num_layers)
+    head = LoadedHead(made.head, vocabulary=None, folder=Path("toy-head"), taps=taps)
     text: Any = LetterText()
     return Workbench(
         target=made.target,
