@@ -1,26 +1,37 @@
 // The numbers of one node, written out.
 
+import { arithmetic } from "./arithmetic.js";
 import { h, s } from "./dom.js";
-import { childrenOf, layoutTree } from "./layout.js";
+import { childrenOf } from "./layout.js";
+import { term } from "./terms.js";
 import { milliseconds, ordinal, pieceOf, probability } from "./text.js";
+import { layoutOf } from "./tree.js";
 import { VERDICTS, bonusReason, reason } from "./why.js";
 
+const NUM_BARS = 10;
+
 /** A fresh inspector for the selected node of `step` ("bonus" for the bonus token). */
-export function drawInspector(step, { node, pieces }) {
-  const about = node === "bonus" ? bonusCard(step, pieces) : nodeCard(step, node, pieces);
-  return h("div", { class: "ev-card-body" }, about, timesCard(step));
+export function drawInspector(step, { node, pieces, look, rule }) {
+  const isUnseen = look.kinds[node === "bonus" ? look.kinds.length - 1 : node] === null;
+  if (isUnseen) return h("div", { class: "ev-card-body" }, h("p", { class: "ev-fine" }, "Not there yet: go on a phase."), timesCard(step));
+  const about = node === "bonus" ? bonusCard(step, pieces) : nodeCard(step, node, { pieces, look, rule });
+  return h("div", { class: "ev-card-body" }, about, lawsCard(step, node, { pieces, look }), timesCard(step));
 }
 
-function nodeCard(step, node, pieces) {
-  const { name } = VERDICTS[step.verdicts[node]];
+function nodeCard(step, node, { pieces, look, rule }) {
+  const kind = look.kinds[node];
+  const isJudged = kind !== "drafted";
+  const name = isJudged ? VERDICTS[step.verdicts[node]].name : "drafted";
+  const lines = isJudged && look.hasAccept ? arithmetic(step, node, rule) : [];
   return h("section", {},
-    title(pieceOf(pieces, step.tokens[node]), { a: "accepted", x: "refused", o: "root", "-": "unreached" }[step.verdicts[node]], name),
+    title(pieceOf(pieces, step.tokens[node]), kind, name),
     h("p", { class: "ev-fine" }, place(step, node)),
     node === 0 ? null : h("dl", { class: "ev-bars" },
-      bar("Draft probability", step.draft[node], "draft"),
-      bar("Target probability", step.target[node], "target"),
-      bar("Acceptance probability", step.accept[node], "accept", step.draw[node])),
-    h("p", { class: "ev-reason" }, reason(step, node)));
+      bar("draft probability", step.draft[node], "draft"),
+      look.hasAccept ? bar("target probability", step.target[node], "target") : null,
+      look.hasAccept ? bar("acceptance probability", step.accept[node], "accept", isJudged ? step.draw[node] : null) : null),
+    lines.length ? h("div", { class: "ev-arithmetic" }, lines.map((line) => h("p", {}, line))) : null,
+    isJudged ? h("p", { class: "ev-reason" }, reason(step, node)) : null);
 }
 
 function bonusCard(step, pieces) {
@@ -32,11 +43,11 @@ function bonusCard(step, pieces) {
 
 function title(name, kind, verdict) {
   const mark = { accepted: "✓ ", refused: "✕ ", bonus: "◆ " }[kind] ?? "";
-  return h("h4", { class: "ev-node-title" }, h("code", {}, name), h("span", { class: `ev-verdict ev-${kind}` }, mark + verdict));
+  return h("h3", { class: "ev-node-title" }, h("code", {}, name), h("span", { class: `ev-verdict ev-${kind}` }, mark, term(verdict)));
 }
 
 function place(step, node) {
-  const depth = layoutTree(step.parents).columns[node];
+  const depth = layoutOf(step).columns[node];
   if (node === 0) return `token ${step.tokens[0]} · depth 0`;
   const siblings = childrenOf(step.parents)[step.parents[node]];
   const rank = siblings.indexOf(node) + 1;
@@ -44,22 +55,54 @@ function place(step, node) {
   return `token ${step.tokens[node]} · depth ${depth}${among}`;
 }
 
-function bar(label, value, kind, draw = null) {
-  const percent = 100 * (value ?? 0);
+function bar(name, value, kind, draw = null) {
+  const label = name[0].toUpperCase() + name.slice(1);
   return [
-    h("dt", {}, label, draw === null ? null : h("span", { class: "ev-draw" }, `draw ${draw.toFixed(2)}`)),
+    h("dt", {}, term(name, label), draw === null ? null : h("span", { class: "ev-draw" }, term("draw"), ` ${draw.toFixed(2)}`)),
     h("dd", {}, h("span", { class: "ev-number" }, probability(value)),
       s("svg", { class: `ev-bar ev-bar-${kind}`, viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
         s("rect", { class: "ev-bar-rail", width: 100, height: 6, y: 2 }),
-        s("rect", { class: "ev-bar-fill", width: percent, height: 6, y: 2 }),
+        s("rect", { class: "ev-bar-fill", width: 100 * (value ?? 0), height: 6, y: 2 }),
         draw === null ? null : s("path", { class: "ev-bar-draw", d: `M${100 * draw} 0V10` }))),
   ];
 }
 
+/** The top of both laws after the node's path, where the trace has them. */
+function lawsCard(step, node, { pieces, look }) {
+  if (node === 0 || !look.hasAccept) return null;
+  const parent = node === "bonus" ? step.path.at(-1) : step.parents[node];
+  const rows = lawRows(step, parent);
+  if (!rows.length) return null;
+  const own = node === "bonus" ? step.bonus : step.tokens[node];
+  const half = (value, kind) => s("svg", { class: `ev-bar ev-bar-${kind}`, viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
+    s("rect", { class: "ev-bar-fill", width: 100 * (value ?? 0), height: 8, y: 1 }));
+  return h("section", { class: "ev-laws" },
+    h("h3", {}, `Most probable after ‹${pieceOf(pieces, step.tokens[parent])}›`),
+    h("table", {},
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "token"), h("th", { scope: "col", colspan: 2 }, term("target law", "target")), h("th", { scope: "col", colspan: 2 }, term("draft law", "draft")))),
+      h("tbody", {}, rows.map(({ token, target, draft }) => h("tr", { class: token === own ? "ev-own" : null },
+        h("th", { scope: "row" }, pieceOf(pieces, token)),
+        h("td", {}, probability(target)), h("td", { class: "ev-law-bar" }, half(target, "target")),
+        h("td", {}, probability(draft)), h("td", { class: "ev-law-bar" }, half(draft, "draft")))))));
+}
+
+/** `[{token, target, draft}]` at `parent`; a law known for its drafted children only says so by null. */
+export function lawRows(step, parent) {
+  const laws = (step.laws ?? []).find(({ node }) => node === parent);
+  if (!laws) return [];
+  const target = new Map(laws.target.tokens.map((token, rank) => [token, laws.target.probs[rank]]));
+  const draft = new Map(childrenOf(step.parents)[parent].map((child) => [step.tokens[child], step.draft[child]]));
+  laws.draft?.tokens.forEach((token, rank) => draft.set(token, laws.draft.probs[rank]));
+  const tokens = [...new Set([...target.keys(), ...draft.keys()])];
+  const rows = tokens.map((token) => ({ token, target: target.get(token) ?? null, draft: draft.get(token) ?? null }));
+  const weight = ({ target: one, draft: other }) => Math.max(one ?? 0, other ?? 0);
+  return rows.sort((one, other) => (other.target ?? 0) - (one.target ?? 0) || weight(other) - weight(one)).slice(0, NUM_BARS);
+}
+
 function timesCard(step) {
-  const rows = [["Draft", step.draft_ms], ["Verify", step.verify_ms], ["Commit", step.commit_ms], ["Step", step.ms]];
+  const rows = [["draft", step.draft_ms], ["verify", step.verify_ms], ["commit", step.commit_ms], [null, step.ms]];
   return h("section", { class: "ev-times" },
-    h("h4", {}, "Time of this step"),
-    h("dl", {}, rows.map(([name, ms]) => [h("dt", {}, name), h("dd", {}, milliseconds(ms))])),
+    h("h3", {}, "Time of this step"),
+    h("dl", {}, rows.map(([name, ms]) => [h("dt", {}, name === null ? "Step" : term(name, name[0].toUpperCase() + name.slice(1))), h("dd", {}, milliseconds(ms))])),
     step.notice ? h("p", { class: "ev-reason" }, step.notice) : null);
 }

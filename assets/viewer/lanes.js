@@ -1,7 +1,8 @@
 // The two lanes: figures above, text below. Tokens are told apart by shape and colour.
 
-import { h, setText } from "./dom.js";
-import { figures } from "./state.js";
+import { h, setAttribute, setText } from "./dom.js";
+import { figures, veiledFrom } from "./state.js";
+import { term } from "./terms.js";
 import { count, ratio, rate, seconds, visible } from "./text.js";
 
 const NAMES = { plain: "Plain decoding", eagle: "EAGLE" };
@@ -9,53 +10,62 @@ const NOTES = {
   plain: "one target pass, one token",
   eagle: "draft a tree, verify it in one target pass",
 };
-const FIGURES = [
-  ["tau", "tokens per target pass", "τ: (tokens − 1) ÷ target passes after the prefill"],
-  ["passes", "target passes", "Passes of the target after the prefill"],
-  ["tokens", "tokens", "Tokens written so far"],
-  ["clock", "clock", "Engine time of the decode phase, prefill not counted"],
-];
+const FIGURES = [["tau", "tokens per target pass"], ["passes", "target passes"], ["tokens", "tokens"], ["clock", "clock"]];
 
-/** A lane's card: `{element, update(lane, {selected, isLive})}`. */
-export function createLane(method, { onPick }) {
+/** A lane's card: `{element, update(state)}`. */
+export function createLane(method, act) {
   const rateText = h("span", { class: "ev-rate" }, "–");
   const values = Object.fromEntries(FIGURES.map(([key]) => [key, h("dd", {}, "–")]));
   const text = h("div", { class: "ev-text", dir: "auto", tabindex: 0, role: "region", "aria-label": `${NAMES[method]}: text` });
   text.addEventListener("click", (event) => {
-    const group = event.target.closest("[data-step]");
-    if (group) onPick(method, Number(group.dataset.step) || 0);
+    const place = placeOf(event);
+    if (place) act.pick(method, place.step, place.node);
   });
+  text.addEventListener("pointerover", (event) => {
+    const place = placeOf(event);
+    act.hover(place && { lane: method, ...place });
+  });
+  text.addEventListener("pointerleave", () => act.hover(null));
   const element = h("section", { class: `ev-lane ev-lane-${method}`, "aria-label": NAMES[method] },
     h("header", {},
-      h("div", {}, h("h3", {}, NAMES[method]), h("p", { class: "ev-fine" }, NOTES[method])),
+      h("div", {}, h("h2", {}, NAMES[method]), h("p", { class: "ev-fine" }, NOTES[method])),
       h("p", { class: "ev-speed", title: "(tokens − 1) ÷ seconds of the decode phase" }, rateText, h("span", { class: "ev-unit" }, "tokens/s"))),
-    h("dl", { class: "ev-figures" }, FIGURES.map(([key, label, hint]) => h("div", { title: hint }, h("dt", {}, label), values[key]))),
+    h("dl", { class: "ev-figures" }, FIGURES.map(([key, label]) => h("div", {}, h("dt", {}, term(label)), values[key]))),
     text);
-  return { element, update: painter({ rateText, values, text }) };
+  return { element, update: painter(method, { rateText, values, text }) };
 }
 
-function painter({ rateText, values, text }) {
-  let shownLane = null;
-  let numShown = 0;
-  let current = null;
-  return (lane, { selected, isLive }) => {
-    if (lane !== shownLane) {
+/** Step and node of the token pointed at; the first token belongs to no step and opens the first. */
+function placeOf({ target }) {
+  const chip = target.closest(".ev-chip");
+  if (!chip) return null;
+  const { step } = chip.parentElement.dataset;
+  const { node } = chip.dataset;
+  return { step: Number(step) || 0, node: node === undefined ? null : node === "bonus" ? node : Number(node) };
+}
+
+function painter(method, { rateText, values, text }) {
+  const shown = { lane: null, numTokens: 0, groups: [], current: null, lit: [], veiled: Infinity };
+  return (state) => {
+    const lane = state.lanes[method];
+    if (lane !== shown.lane) {
       text.replaceChildren();
-      numShown = 0;
-      current = null;
-      shownLane = lane;
+      Object.assign(shown, { lane, numTokens: 0, groups: [], current: null, lit: [], veiled: Infinity });
     }
+    const isLive = state.phase === "running" && state.view.isFollowing;
     // Places are read before anything is written: reading after writing costs a layout.
     const isAtEnd = isLive && text.scrollHeight - text.scrollTop - text.clientHeight < 24;
-    numShown = addTokens(text, lane, numShown);
-    const group = selected === null ? null : text.querySelector(`[data-step="${selected}"]`);
+    addTokens(text, lane, shown);
+    veil(shown, veiledFrom(state, method));
+    const group = state.view.lane === method ? shown.groups[state.view.step] : undefined;
     if (isAtEnd) text.scrollTop = text.scrollHeight;
-    else if (group && group !== current) reveal(text, group);
-    if (group !== current) {
-      current?.classList.remove("ev-current");
+    else if (group && group !== shown.current) reveal(text, group);
+    if (group !== shown.current) {
+      shown.current?.classList.remove("ev-current");
       group?.classList.add("ev-current");
-      current = group;
+      shown.current = group;
     }
+    light(shown, state.hover?.lane === method ? state.hover : null);
     writeFigures(figures(lane), { rateText, values });
   };
 }
@@ -68,21 +78,24 @@ function writeFigures({ tokensPerS, tau, numPasses, numTokens, decodeMs }, { rat
   setText(values.clock, seconds(decodeMs));
 }
 
-/** Append what is new, one group per step, and return how many tokens are shown now. */
-function addTokens(text, lane, from) {
-  let group = null;
-  for (const token of lane.tokens.slice(from)) {
-    if (group?.dataset.step !== String(token.step)) {
-      group = h("span", { class: "ev-group", "data-step": token.step ?? "prefill", title: groupHint(lane, token) });
+/** Append what is new, one group per step. */
+function addTokens(text, lane, shown) {
+  let group = text.lastElementChild;
+  for (const token of lane.tokens.slice(shown.numTokens)) {
+    const name = String(token.step ?? "prefill");
+    if (group?.dataset.step !== name) {
+      group = h("span", { class: "ev-group", "data-step": name, title: groupHint(lane, token) });
       text.append(group);
+      if (token.step !== null) shown.groups[token.step] = group;
+      if (token.step >= shown.veiled) group.classList.add("ev-veiled");
     }
     group.append(chip(token));
   }
-  return lane.tokens.length;
+  shown.numTokens = lane.tokens.length;
 }
 
 function chip(token) {
-  const element = h("span", { class: `ev-chip ev-${token.origin}` }, token.text);
+  const element = h("span", { class: `ev-chip ev-${token.origin}`, "data-node": token.node }, token.text);
   if (token.text.includes("\n")) element.dataset.glyph = visible(token.text).replace(/[^⏎]/g, "");
   return element;
 }
@@ -91,6 +104,27 @@ function groupHint(lane, token) {
   if (token.step === null) return "First token: it comes with the prefill";
   if (lane.method === "plain") return `Target pass ${token.step + 1}`;
   return `Step ${token.step + 1}: ${count(lane.steps[token.step].path.length - 1, "accepted token")}`;
+}
+
+/** Hold back the groups from step `from` on; only those that change are touched. */
+function veil(shown, from) {
+  const last = shown.groups.length;
+  const [begin, end] = [Math.min(from, shown.veiled, last), Math.min(Math.max(from, shown.veiled), last)];
+  for (let step = begin; step < end; step++) {
+    shown.groups[step]?.classList.toggle("ev-veiled", step >= from);
+    if (shown.groups[step]) setAttribute(shown.groups[step], "aria-hidden", step >= from ? true : null);
+  }
+  shown.veiled = from;
+}
+
+/** The hovered step's group, and the token of the hovered node in it. */
+function light(shown, place) {
+  const group = place && shown.groups[place.step];
+  const chip = group && place.node !== null ? group.querySelector(`[data-node="${place.node}"]`) : null;
+  const lit = [group, chip].filter(Boolean);
+  for (const element of shown.lit) if (!lit.includes(element)) element.classList.remove("ev-lit");
+  for (const element of lit) element.classList.add("ev-lit");
+  shown.lit = lit;
 }
 
 function reveal(box, group) {

@@ -55,3 +55,18 @@ function place(parents, offsets) {
 }
 
 const highest = (numbers) => numbers.reduce((most, number) => Math.max(most, number), 0);
+
+/**
+ * The node that an arrow key leads to: → the first child, ← the parent, ↑ and ↓ the neighbours in
+ * the same column. Null where there is none.
+ */
+export function neighbour(parents, { rows, columns }, node, key) {
+  if (key === "ArrowLeft") return parents[node];
+  if (key === "ArrowRight") return nearest(childrenOf(parents)[node]);
+  const isAfter = (other) => (key === "ArrowDown" ? rows[other] > rows[node] : rows[other] < rows[node]);
+  const column = parents.map((_, other) => other).filter((other) => columns[other] === columns[node] && isAfter(other));
+  column.sort((one, other) => Math.abs(rows[one] - rows[node]) - Math.abs(rows[other] - rows[node]));
+  return nearest(column);
+}
+
+const nearest = (nodes) => nodes[0] ?? null;

@@ -1,16 +1,17 @@
 // The viewer: takes messages in, keeps one state, draws it once per frame, answers mouse and keys.
 
 import { h, setAttribute, setText } from "./dom.js";
-import { drawInspector } from "./inspector.js";
+import { keyList, onKey } from "./keyboard.js";
 import { createLane } from "./lanes.js";
+import { phasesOf } from "./phases.js";
+import { SPEEDS, createPlayer } from "./player.js";
 import { createScore } from "./score.js";
+import { createStage, scene } from "./stage.js";
 import * as now from "./state.js";
 import { createSteps } from "./steps.js";
+import { createMeaning } from "./terms.js";
 import { count, treeName } from "./text.js";
-import { drawTree, treeHeight } from "./tree.js";
 import { summary } from "./why.js";
-
-const PLAY_MS = 600;
 
 /** Build the viewer inside `element`; `read()` gives the newest message, `watch(callback)` tells of one. */
 export function mount(element, { read, watch }) {
@@ -18,8 +19,9 @@ export function mount(element, { read, watch }) {
   const draw = coalesce(() => page.update(state));
   const act = actions(state, draw);
   const page = createPage(act);
+  Object.assign(act, { zoom: page.zoom, fit: page.fit });
   element.replaceChildren(page.element);
-  page.element.addEventListener("keydown", (event) => onKey(event, act));
+  page.element.addEventListener("keydown", (event) => onKey(event, { act, state }));
   new ResizeObserver(draw).observe(page.element);
   const take = () => {
     const text = read();
@@ -46,39 +48,45 @@ function coalesce(callback) {
   };
 }
 
+/** Everything a visitor can do, by whatever means; each act changes the state and has it drawn. */
 function actions(state, draw) {
-  let timer = null;
-  const pause = () => {
-    clearInterval(timer);
-    state.view.isPlaying = false;
-  };
-  const doing = (change) => (...args) => {
-    pause();
+  const player = createPlayer(state, { draw, phasesOf: (step) => phasesOf(step, state.pieces) });
+  const changing = (change) => (...args) => {
     change(...args);
     state.isMoved = true; // by the visitor: announced to screen readers
     draw();
   };
-  const tick = () => {
-    if (state.view.step >= now.lastStep(state)) pause();
-    else now.moveTo(state, state.view.step + 1);
-    draw();
-  };
+  const moving = (change) => changing((...args) => {
+    player.pause();
+    change(...args);
+  });
+  const toggle = (name) => changing(() => { state.prefs[name] = !state.prefs[name]; });
   return {
-    moveTo: doing((step) => now.moveTo(state, step)),
-    pick: doing((method, step) => now.lookAt(state, method, step)),
-    lane: doing((method) => now.lookAt(state, method, matchingStep(state, method))),
-    first: doing(() => now.moveTo(state, 0)),
-    back: doing(() => now.moveTo(state, state.view.step - 1)),
-    forward: doing(() => now.moveTo(state, state.view.step + 1)),
-    last: doing(() => now.moveTo(state, now.lastStep(state))),
-    select: doing((node) => { state.view.node = node; }),
-    play() {
-      if (state.view.isPlaying) return doing(() => {})();
-      if (state.view.step >= now.lastStep(state)) now.moveTo(state, 0);
-      state.view.isFollowing = false;
-      state.view.isPlaying = true;
-      timer = setInterval(tick, PLAY_MS);
-      return draw();
+    moveTo: moving((step) => now.moveTo(state, step)),
+    by: moving((steps) => now.moveTo(state, state.view.step + steps)),
+    pick: moving((method, step, node = null) => {
+      now.lookAt(state, method, step);
+      state.view.node = node;
+    }),
+    lane: moving((method) => now.lookAt(state, method, matchingStep(state, method))),
+    otherLane: moving(() => {
+      const other = now.METHODS.find((method) => method !== state.view.lane);
+      now.lookAt(state, other, matchingStep(state, other));
+    }),
+    first: moving(() => now.moveTo(state, 0)),
+    last: moving(() => now.moveTo(state, now.lastStep(state))),
+    select: moving((node) => { state.view.node = node; }),
+    phase: moving((index) => goToPhase(state, index)),
+    phaseBy: moving((by) => goToPhase(state, nextPhase(state, by))),
+    hide: toggle("isHiding"),
+    table: toggle("isTable"),
+    speed: changing((speed) => { state.prefs.speed = speed; }),
+    faster: changing((by) => { state.prefs.speed = SPEEDS[SPEEDS.indexOf(state.prefs.speed) + by] ?? state.prefs.speed; }),
+    play: changing(() => (state.view.isPlaying ? player.pause() : player.play())),
+    hover(place) {
+      const { lane, step } = state.view;
+      state.hover = place && { lane, step, node: null, ...place };
+      draw();
     },
   };
 }
@@ -89,38 +97,24 @@ function matchingStep(state, method) {
   return state.lanes[method].tokens[token]?.step ?? now.lastStep(state);
 }
 
-function onKey(event, act) {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const isButton = event.target.closest?.("button, summary");
-  const node = event.target.closest?.("[data-node]");
-  const keys = { ArrowLeft: act.back, ArrowRight: act.forward, Home: act.first, End: act.last };
-  if (!isButton && !node) keys[" "] = act.play;
-  if (node) Object.assign(keys, nodeKeys(node, act));
-  const action = keys[event.key];
-  if (!action) return;
-  event.preventDefault();
-  action();
+/** A phase pressed again gives the whole step back. */
+function goToPhase(state, index) {
+  const isSame = state.view.phase === index;
+  Object.assign(state.view, { phase: isSame ? null : index, node: null, clockMs: null, isFollowing: false });
 }
 
-/** Inside the tree ↑ and ↓ go from node to node, Enter and Space select. */
-function nodeKeys(node, act) {
-  const go = (other) => other && act.select(nodeOf(other));
-  const isNode = (element) => (element?.dataset?.node === undefined ? null : element);
-  const select = () => act.select(nodeOf(node));
-  return {
-    ArrowUp: () => go(isNode(node.previousElementSibling)),
-    ArrowDown: () => go(isNode(node.nextElementSibling)),
-    Enter: select,
-    " ": select,
-  };
+function nextPhase(state, by) {
+  const last = phasesOf(now.stepInView(state), state.pieces).length - 1;
+  const { phase } = state.view;
+  if (last < 0) return null;
+  if (phase === null) return by > 0 ? 0 : last;
+  return phase + by > last || phase + by < 0 ? null : phase + by;
 }
-
-const nodeOf = (element) => (element.dataset.node === "bonus" ? "bonus" : Number(element.dataset.node));
 
 function createPage(act) {
   const status = createStatus();
-  const score = createScore({ onPick: act.pick });
-  const lanes = Object.fromEntries(now.METHODS.map((method) => [method, createLane(method, { onPick: act.pick })]));
+  const score = createScore(act);
+  const lanes = Object.fromEntries(now.METHODS.map((method) => [method, createLane(method, act)]));
   const steps = createSteps(act);
   const stage = createStage(act);
   const facts = h("p", { class: "ev-facts ev-fine" }, "");
@@ -131,8 +125,9 @@ function createPage(act) {
     score.element,
     h("div", { class: "ev-lanes" }, now.METHODS.map((method) => lanes[method].element)),
     facts,
-    h("section", { class: "ev-panel", "aria-label": "Steps", tabindex: 0 }, steps.element, stage.element));
+    h("section", { class: "ev-panel", "aria-label": "Steps", tabindex: 0 }, steps.element, stage.element, hint()));
   const element = h("div", { class: "ev" }, h("div", { class: "ev-top-line" }, status.element, badge), empty, content, announcer);
+  element.append(createMeaning(element));
   const update = (state) => {
     status.update(state);
     setText(badge, state.label ?? "");
@@ -142,19 +137,16 @@ function createPage(act) {
     empty.hidden = !isEmpty;
     content.hidden = isEmpty;
     if (isEmpty) return;
-    for (const method of now.METHODS) {
-      const selected = state.view.lane === method && state.lanes[method].steps.length ? state.view.step : null;
-      lanes[method].update(state.lanes[method], { selected, isLive: state.phase === "running" && state.view.isFollowing });
-    }
+    for (const method of now.METHODS) lanes[method].update(state);
     score.update(state);
     setText(facts, environmentLine(state));
     const heading = stepHeading(state);
     steps.update(state, heading);
     stage.update(state);
-    if (state.isMoved) setText(announcer, `${heading.title}: ${heading.about}`);
+    if (state.isMoved && !state.view.isPlaying) setText(announcer, announcement(state, heading));
     state.isMoved = false;
   };
-  return { element, update };
+  return { element, update, zoom: stage.zoom, fit: stage.fit };
 }
 
 function createStatus() {
@@ -177,32 +169,15 @@ function stepHeading(state) {
   if (!step) return { title: "Step", about: "no step yet" };
   const total = now.laneInView(state).steps.length;
   const name = state.view.lane === "eagle" ? "Step" : "Plain pass";
-  return { title: `${name} ${step.number + 1} of ${total}`, about: summary(step) };
+  const isSecret = scene(state, step).look.kinds.includes("drafted");
+  return { title: `${name} ${step.number + 1} of ${total}`, about: isSecret ? `${count(step.tokens.length - 1, "token")} drafted` : summary(step) };
 }
 
-/** Tree and inspector of the step in view; redrawn only when it, or the selection, changes. */
-function createStage(act) {
-  const box = h("div", { class: "ev-tree-box" });
-  const inspector = h("aside", { class: "ev-inspector", "aria-label": "Selected node" });
-  const element = h("div", {}, hint(), h("div", { class: "ev-stage" }, box, inspector));
-  box.addEventListener("click", (event) => {
-    const node = event.target.closest("[data-node]");
-    if (node) act.select(nodeOf(node));
-  });
-  let shown = {};
-  const update = (state) => {
-    const step = now.stepInView(state);
-    const node = now.nodeInView(state);
-    if (step === shown.step && node === shown.node) return;
-    const hadFocus = box.contains(document.activeElement);
-    box.replaceChildren(...(step ? [drawTree(step, { pieces: state.pieces, selected: node })] : []));
-    inspector.replaceChildren(...(step ? [drawInspector(step, { node, pieces: state.pieces })] : []));
-    if (hadFocus) box.querySelector(".ev-selected")?.focus({ preventScroll: true });
-    const steps = now.laneInView(state).steps;
-    if (steps !== shown.steps || steps.length !== shown.length) box.style.minHeight = `${treeHeight(steps)}px`;
-    shown = { step, node, steps, length: steps.length };
-  };
-  return { element, update };
+/** The status line for who cannot see the step: what it is, or what its phase does. */
+function announcement(state, { title, about }) {
+  const step = now.stepInView(state);
+  const phase = step && scene(state, step).phases[state.view.phase];
+  return `${title}: ${phase ? phase.text : about}`;
 }
 
 function hint() {
@@ -213,7 +188,8 @@ function hint() {
     h("ul", {},
       row("accepted", "✓", ["Left to right, the head guesses a tree of next tokens. One target pass checks all of it and keeps the ", bold("accepted"), " path."]),
       row("refused", "✕", ["Siblings are tried from the top: ", bold("d"), " is the draft probability, ", bold("a"), " the chance of acceptance. Dashed is ", bold("refused"), ", dotted was never reached."]),
-      row("bonus", "◆", ["The ", bold("bonus token"), " is the target's own, free with the pass. It ends the step and is the root of the next."])));
+      row("bonus", "◆", ["The ", bold("bonus token"), " is the target's own, free with the pass. It ends the step and is the root of the next."])),
+    h("details", { class: "ev-keys-box" }, h("summary", {}, "Keys, while this viewer has the focus"), keyList()));
 }
 
 function environmentLine(state) {

@@ -1,22 +1,25 @@
 // The headline: how many times faster, whether both texts are equal, and the race on one time axis.
 
-import { h, s, setAttribute, setText } from "./dom.js";
+import { h, isReducedMotion, s, setAttribute, setText } from "./dom.js";
 import { comparison, figures, METHODS, speedup } from "./state.js";
+import { term } from "./terms.js";
 import { count, pieceOf, rate, seconds } from "./text.js";
 
 const NAMES = { plain: "Plain", eagle: "EAGLE" };
+const PARTS = ["draft", "verify", "commit"];
 
-/** `{element, update(state)}` of the headline. `onPick(method, step)` follows a click on a strip. */
-export function createScore({ onPick }) {
+/** `{element, update(state)}` of the headline. Pointing at a strip lights its step; a click opens it. */
+export function createScore(act) {
   const number = h("p", { class: "ev-speedup" }, "–");
   const formula = h("p", { class: "ev-fine" }, "");
   const verdict = h("p", { class: "ev-same" }, "");
-  const strips = Object.fromEntries(METHODS.map((method) => [method, createStrip(method, onPick)]));
+  const strips = Object.fromEntries(METHODS.map((method) => [method, createStrip(method, act)]));
   const axis = h("p", { class: "ev-axis ev-fine", "aria-hidden": "true" }, h("span", {}, "0 s"), h("span", {}, ""));
+  const key = h("span", { class: "ev-key" }, PARTS.map((part) => h("span", {}, h("i", { class: `ev-swatch ev-swatch-${part}` }), term(part))));
   const element = h("section", { class: "ev-score", "aria-label": "Speedup" },
-    h("div", { class: "ev-headline" }, h("h3", {}, "Speedup"), number, formula, verdict),
+    h("div", { class: "ev-headline" }, h("h2", {}, term("speedup", "Speedup")), number, formula, verdict),
     h("div", { class: "ev-race" },
-      h("h3", {}, "The race", h("span", { class: "ev-fine" }, " decode time; one block is one target pass")),
+      h("div", { class: "ev-race-head" }, h("h2", {}, "The race", h("span", { class: "ev-fine" }, " decode time; one block is one step")), key),
       METHODS.map((method) => strips[method].element), axis));
   const update = (state) => {
     const { plain, eagle } = state.lanes;
@@ -33,31 +36,38 @@ export function createScore({ onPick }) {
   return { element, update };
 }
 
-function createStrip(method, onPick) {
-  const blocks = s("path", { class: "ev-strip-blocks" });
-  const current = s("path", { class: "ev-strip-current" });
-  const svg = s("svg", { viewBox: "0 0 1000 10", preserveAspectRatio: "none", "aria-hidden": "true" }, blocks, current);
+function createStrip(method, act) {
+  const parts = Object.fromEntries(PARTS.map((part) => [part, s("path", { class: `ev-part-${part}` })]));
+  const [lit, current, clockLine] = ["lit", "current", "clockline"].map((name) => s("path", { class: `ev-strip-${name}` }));
+  const svg = s("svg", { viewBox: "0 0 1000 10", preserveAspectRatio: "none", "aria-hidden": "true" }, Object.values(parts), lit, current, clockLine);
   const clock = h("span", { class: "ev-strip-clock" }, "");
   const rail = h("div", { class: "ev-rail" }, svg, clock);
-  let lane = null;
-  let domain = 0;
-  rail.addEventListener("click", (event) => {
+  let drawn = {};
+  const stepUnder = (event) => {
     const box = rail.getBoundingClientRect();
-    const step = stepAt(lane, ((event.clientX - box.left) / box.width) * domain);
-    if (step !== null) onPick(method, step);
+    return stepAt(drawn.lane, ((event.clientX - box.left) / box.width) * drawn.domain);
+  };
+  rail.addEventListener("click", (event) => stepUnder(event) !== null && act.pick(method, stepUnder(event)));
+  rail.addEventListener("pointermove", (event) => {
+    const step = stepUnder(event);
+    act.hover(step === null ? null : { lane: method, step });
   });
-  const update = (state, newDomain) => {
-    lane = state.lanes[method];
-    domain = newDomain;
+  rail.addEventListener("pointerleave", () => act.hover(null));
+  const update = (state, domain) => {
+    const lane = state.lanes[method];
+    const { length } = lane.steps;
     const scale = domain ? 1000 / domain : 0;
-    const block = ({ startMs, ms }) => {
-      const width = (ms * scale - Math.min(1.2, 0.25 * ms * scale)).toFixed(2);
-      return `M${(startMs * scale).toFixed(2)} 0h${width}v10h-${width}z`;
-    };
-    setAttribute(blocks, "d", lane.steps.map(block).join("") || "M0 0");
-    const looked = state.view.lane === method ? lane.steps[state.view.step] : null;
-    setAttribute(current, "d", looked ? block(looked) : "M0 0");
-    setText(clock, lane.steps.length ? seconds(lane.decodeMs) : "");
+    if (lane !== drawn.lane || length !== drawn.length || domain !== drawn.domain) {
+      const shapes = stripShapes(lane.steps, scale);
+      for (const part of PARTS) setAttribute(parts[part], "d", shapes[part] || "M0 0");
+      drawn = { lane, length, domain };
+    }
+    const { view, hover } = state;
+    const frame = (isThere, step) => (isThere && step ? outline(step, scale) : "M0 0");
+    setAttribute(current, "d", frame(view.lane === method, lane.steps[view.step]));
+    setAttribute(lit, "d", frame(hover?.lane === method, lane.steps[hover?.step]));
+    setAttribute(clockLine, "d", view.clockMs === null || isReducedMotion() ? "M0 0" : `M${(view.clockMs * scale).toFixed(1)} 0v10`);
+    setText(clock, length ? seconds(lane.decodeMs) : "");
     const share = domain ? lane.decodeMs / domain : 0;
     clock.style.left = `${100 * share}%`;
     clock.classList.toggle("ev-inside", share > 0.88);
@@ -66,9 +76,26 @@ function createStrip(method, onPick) {
   return { element, update };
 }
 
+/** One path per part of a step: `{draft, verify, commit}`, with a gap after each step. */
+export function stripShapes(steps, scale) {
+  const shapes = { draft: "", verify: "", commit: "" };
+  for (const step of steps) {
+    const gap = Math.min(1.2, 0.25 * step.ms * scale);
+    const shrink = step.ms ? (step.ms * scale - gap) / step.ms : 0;
+    let x = step.startMs * scale;
+    for (const part of PARTS) {
+      const width = step[`${part}_ms`] * shrink;
+      if (width > 0) shapes[part] += `M${x.toFixed(2)} 0h${width.toFixed(2)}v10h-${width.toFixed(2)}z`;
+      x += width;
+    }
+  }
+  return shapes;
+}
+
+const outline = ({ startMs, ms }, scale) => `M${(startMs * scale).toFixed(2)} 0h${(ms * scale).toFixed(2)}v10h-${(ms * scale).toFixed(2)}z`;
+
 function stepAt(lane, ms) {
-  if (!lane) return null;
-  const step = lane.steps.find(({ startMs, ms: length }) => ms >= startMs && ms < startMs + length);
+  const step = lane?.steps.find(({ startMs, ms: length }) => ms >= startMs && ms < startMs + length);
   return step ? step.number : null;
 }
 

@@ -17,8 +17,16 @@ export function initialState() {
     created: null,
     pieces: {},
     lanes: { plain: emptyLane("plain"), eagle: emptyLane("eagle") },
+    trace: null, // the whole record as the server or a file gave it; none while a run is under way
     isMoved: false, // by the visitor, since the last drawing
-    view: { lane: "eagle", step: 0, node: null, isFollowing: true, isPlaying: false },
+    prefs: { isHiding: false, isTable: false, speed: 1 }, // outlive a run, unlike the view
+    hover: null, // {lane, step, node} under the pointer; node null is the whole step
+    view: {
+      lane: "eagle", step: 0, node: null,
+      phase: null, // index into the step's phases; null is all of it
+      clockMs: null, // while a replay is under way: what comes later is not written yet
+      isFollowing: true, isPlaying: false,
+    },
   };
 }
 
@@ -67,6 +75,8 @@ function clear(state, facts) {
   state.created = facts.created ?? null;
   state.hasGap = false;
   state.pieces = {};
+  state.trace = null;
+  state.hover = null;
   for (const method of METHODS) state.lanes[method] = emptyLane(method);
 }
 
@@ -113,6 +123,7 @@ function showTrace(state, message) {
 function fillFrom(state, trace) {
   clear(state, trace);
   state.pieces = trace.pieces;
+  state.trace = trace;
   for (const { method, events } of trace.lanes) {
     if (!METHODS.includes(method)) continue;
     for (const event of events) append(state.lanes[method], event);
@@ -124,7 +135,7 @@ export function append(lane, event) {
   lane.stop = event.stop;
   if ("prefill_ms" in event) {
     lane.prefill = event;
-    lane.tokens.push({ id: event.token, text: event.text[0], origin: "prefill", step: null });
+    lane.tokens.push({ id: event.token, text: event.text[0], origin: "prefill", step: null, node: null });
     return;
   }
   const ms = event.draft_ms + event.verify_ms + event.commit_ms;
@@ -134,7 +145,8 @@ export function append(lane, event) {
   committed(event).forEach((id, place) => {
     const isDraft = place < event.path.length - 1;
     const origin = isDraft ? "accepted" : lane.method === "plain" ? "plain" : "bonus";
-    lane.tokens.push({ id, text: event.text[place] ?? "", origin, step: number });
+    const node = isDraft ? event.path[place + 1] : "bonus";
+    lane.tokens.push({ id, text: event.text[place] ?? "", origin, step: number, node });
   });
 }
 
@@ -192,18 +204,19 @@ const clampStep = (state, step) => Math.min(Math.max(step, 0), lastStep(state));
 /** Look at a step of the lane in view; the selected node belongs to its step and is dropped. */
 export function goTo(state, step) {
   const place = clampStep(state, step);
-  if (place !== state.view.step) state.view.node = null;
+  if (place !== state.view.step) Object.assign(state.view, { node: null, phase: null });
   state.view.step = place;
 }
 
 /** A visitor's move: as `goTo`, and the newest step is followed only from the last one on. */
 export function moveTo(state, step) {
   goTo(state, step);
+  state.view.clockMs = null;
   state.view.isFollowing = state.phase === "running" && state.view.step === lastStep(state);
 }
 
 export function lookAt(state, method, step) {
-  if (method !== state.view.lane) state.view.node = null;
+  if (method !== state.view.lane) Object.assign(state.view, { node: null, phase: null });
   state.view.lane = method;
   moveTo(state, step);
 }
@@ -219,10 +232,47 @@ export function tellingStep(lane) {
 }
 
 /** The node the inspector explains when none was picked: the deepest kept, else the first tried. */
-export function nodeInView(state) {
+export function nodeInView(state, { look, phases } = {}) {
   const step = stepInView(state);
   if (!step) return null;
   if (state.view.node !== null) return state.view.node;
+  const phase = phases?.[state.view.phase];
+  if (phase?.kind === "coin") return phase.node;
+  if (look && look.kinds.includes("drafted")) return 1; // anything else would give the answer away
   if (step.path.length > 1) return step.path.at(-1);
   return step.tokens.length > 1 ? 1 : "bonus";
+}
+
+/** Time of the replay: look at the step under way then, in the phase that its clock has reached. */
+export function showAt(state, clockMs, phasesOf) {
+  const { steps } = laneInView(state);
+  const number = steps.findIndex(({ startMs, ms }) => clockMs < startMs + ms);
+  goTo(state, number < 0 ? lastStep(state) : number);
+  state.view.clockMs = clockMs;
+  const step = steps[number];
+  state.view.phase = step ? phaseAt(step, clockMs - step.startMs, phasesOf(step)) : null;
+}
+
+/** Levels share the draft's time, coins and commit that of the commit. Null where nothing was drafted. */
+export function phaseAt(step, ms, phases) {
+  if (!phases.length) return null;
+  const pass = phases.findIndex(({ kind }) => kind === "target");
+  const part = (share, count) => Math.min(Math.floor(share * count), count - 1);
+  if (ms < step.draft_ms) return part(ms / step.draft_ms, pass);
+  if (ms < step.draft_ms + step.verify_ms) return pass;
+  const late = (ms - step.draft_ms - step.verify_ms) / step.commit_ms;
+  return pass + 1 + part(late, phases.length - pass - 1);
+}
+
+/** The first step of a lane whose text is held back, by the replay's clock or by hidden verdicts. */
+export function veiledFrom(state, method) {
+  const { steps, tokens } = state.lanes[method];
+  const { clockMs, lane } = state.view;
+  if (clockMs !== null) {
+    const number = steps.findIndex(({ startMs, ms }) => clockMs < startMs + ms);
+    return number < 0 ? Infinity : number;
+  }
+  const step = stepInView(state);
+  if (!state.prefs.isHiding || state.view.phase !== null || !step || lane !== "eagle") return Infinity;
+  return method === lane ? step.number : tokens[step.firstToken]?.step ?? Infinity;
 }

@@ -1,6 +1,7 @@
 // Moving in time: buttons, slider, and the bars of milliseconds per step that stand on it.
 
 import { h, s, setAttribute, setText } from "./dom.js";
+import { SPEEDS, speedName } from "./player.js";
 import { laneInView, METHODS } from "./state.js";
 import { milliseconds } from "./text.js";
 
@@ -10,23 +11,25 @@ const CUT_AT = 3; // times the usual step
 const PARTS = ["draft", "verify", "commit"];
 const NAMES = { eagle: "EAGLE", plain: "Plain" };
 
-/** `{element, update(state)}`; `act` has first, back, play, forward, last, moveTo and lane. */
+/** `{element, update(state, heading)}`; `act` has what the buttons do. */
 export function createSteps(act) {
-  const button = (name, label, hint) => h("button", { type: "button", class: "ev-button", "aria-label": hint, title: hint, onclick: act[name] }, label);
-  const play = button("play", "▶", "Play (Space)");
+  const button = (run, label, hint) => h("button", { type: "button", class: "ev-button", "aria-label": hint, title: hint, onclick: run }, label);
+  const play = button(act.play, "▶", "Play (Space)");
+  const speed = h("select", { class: "ev-speed-choice", "aria-label": "Speed of play" }, SPEEDS.map((one) => h("option", { value: one }, speedName(one))));
+  speed.addEventListener("change", () => act.speed(Number(speed.value)));
   const lanes = METHODS.toReversed().map((method) => h("button", { type: "button", class: "ev-tab", onclick: () => act.lane(method) }, NAMES[method]));
   const slider = h("input", { type: "range", min: 1, max: 1, value: 1, step: 1, class: "ev-slider", "aria-label": "Step" });
   slider.addEventListener("input", () => act.moveTo(Number(slider.value) - 1));
-  const chart = createChart(act.moveTo);
-  const title = h("h3", { class: "ev-step-title" }, "Step");
+  const chart = createChart(act);
+  const title = h("h2", { class: "ev-step-title" }, "Step");
   const about = h("p", { class: "ev-step-about" }, "");
   const live = h("button", { type: "button", class: "ev-button ev-live", onclick: act.last, title: "Follow the newest step (End)" }, "● Live");
   const element = h("div", { class: "ev-steps" },
     h("div", { class: "ev-steps-head" }, h("div", { class: "ev-step-name" }, title, about),
       h("div", { class: "ev-controls" },
         h("div", { class: "ev-tabs", role: "group", "aria-label": "Lane to look at" }, lanes), live,
-        button("first", "⇤", "First step (Home)"), button("back", "←", "Step back (←)"), play,
-        button("forward", "→", "Step forward (→)"), button("last", "⇥", "Last step (End)"))),
+        button(act.first, "⇤", "First step (Home)"), button(() => act.by(-1), "←", "Step back (←)"), play,
+        button(() => act.by(1), "→", "Step forward (→)"), button(act.last, "⇥", "Last step (End)"), speed)),
     chart.element, slider);
   const update = (state, { title: newTitle, about: newAbout }) => {
     const { steps } = laneInView(state);
@@ -38,6 +41,7 @@ export function createSteps(act) {
     setAttribute(slider, "aria-valuetext", `step ${state.view.step + 1} of ${steps.length}`);
     setText(play, state.view.isPlaying ? "❚❚" : "▶");
     setAttribute(play, "aria-label", state.view.isPlaying ? "Pause (Space)" : "Play (Space)");
+    speed.value = state.prefs.speed;
     lanes.forEach((tab, index) => setAttribute(tab, "aria-pressed", METHODS.toReversed()[index] === state.view.lane));
     live.hidden = state.phase !== "running";
     setAttribute(live, "aria-pressed", state.view.isFollowing);
@@ -46,41 +50,57 @@ export function createSteps(act) {
   return { element, update };
 }
 
-function createChart(onPick) {
+function createChart(act) {
   const parts = Object.fromEntries(PARTS.map((part) => [part, s("path", { class: `ev-part-${part}` })]));
-  const cursor = s("rect", { class: "ev-cursor", y: 1, height: HEIGHT - 1, rx: 2 });
+  const frame = (name) => s("rect", { class: name, y: 1, height: HEIGHT - 1, rx: 2 });
+  const [cursor, lit] = [frame("ev-cursor"), frame("ev-lit-bar")];
   const line = s("path", { class: "ev-plain-line" });
-  const svg = s("svg", { class: "ev-bars-of-steps", height: HEIGHT, "aria-hidden": "true" }, PARTS.map((part) => parts[part]), line, cursor);
+  const svg = s("svg", { class: "ev-bars-of-steps", height: HEIGHT, "aria-hidden": "true" }, PARTS.map((part) => parts[part]), line, lit, cursor);
   const top = h("span", { class: "ev-top" }, "");
   const plainNote = h("span", { class: "ev-plain-note" }, "");
-  const key = h("p", { class: "ev-key" }, h("span", {}, "ms per step"), PARTS.map((part) => h("span", {}, h("i", { class: `ev-swatch ev-swatch-${part}` }), part)), plainNote, top);
+  const key = h("p", { class: "ev-key" }, h("span", {}, "ms per step"), plainNote, top);
   const box = h("div", { class: "ev-chart", role: "img" }, svg);
-  let numSteps = 0;
+  let drawn = {};
   let width = 600;
   new ResizeObserver(([{ contentRect }]) => { width = contentRect.width || width; }).observe(box);
-  svg.addEventListener("click", (event) => {
-    const { left } = svg.getBoundingClientRect();
-    const place = (event.clientX - left - THUMB / 2) / Math.max(width - THUMB, 1);
-    if (numSteps) onPick(Math.round(place * (numSteps - 1)));
-  });
+  const stepUnder = (event) => {
+    const place = (event.clientX - svg.getBoundingClientRect().left - THUMB / 2) / Math.max(width - THUMB, 1);
+    return Math.min(Math.max(Math.round(place * (drawn.numSteps - 1)), 0), drawn.numSteps - 1);
+  };
+  svg.addEventListener("click", (event) => drawn.numSteps && act.moveTo(stepUnder(event)));
+  svg.addEventListener("pointermove", (event) => drawn.numSteps && act.hover({ step: stepUnder(event) }));
+  svg.addEventListener("pointerleave", () => act.hover(null));
   const update = (state) => {
     const { steps } = laneInView(state);
-    numSteps = steps.length;
     const reference = typicalMs(state.lanes.plain.steps);
-    const { top: most, isCut } = scaleOf(steps, reference);
-    const gap = (width - THUMB) / Math.max(numSteps - 1, 1);
-    const bar = Math.max(Math.min(gap * 0.7, THUMB), 1);
-    const shape = barShapes(steps, { most, gap, bar });
-    for (const part of PARTS) setAttribute(parts[part], "d", shape[part]);
-    setAttribute(cursor, "x", THUMB / 2 + state.view.step * gap - bar / 2 - 2);
-    setAttribute(cursor, "width", numSteps ? bar + 4 : 0);
-    const y = HEIGHT - (reference / most) * HEIGHT;
-    setAttribute(line, "d", reference && state.view.lane === "eagle" ? `M0 ${y}H${width}` : "M0 0");
-    setText(plainNote, reference && state.view.lane === "eagle" ? `┄ a plain pass, ${milliseconds(reference)}` : "");
-    setText(top, numSteps ? `top ${milliseconds(most)}${isCut ? ", taller bars are cut" : ""}` : "");
-    setAttribute(box, "aria-label", numSteps ? `Milliseconds of ${numSteps} steps, at most ${milliseconds(most)}` : "No steps yet");
+    if (steps !== drawn.steps || steps.length !== drawn.numSteps || width !== drawn.width || reference !== drawn.reference) {
+      drawn = { steps, numSteps: steps.length, width, reference, ...drawBars(steps, { reference, width, parts }) };
+      const y = HEIGHT - (reference / drawn.most) * HEIGHT;
+      const isShown = reference && state.view.lane === "eagle";
+      setAttribute(line, "d", isShown ? `M0 ${y}H${width}` : "M0 0");
+      setText(plainNote, isShown ? `┄ a plain pass, ${milliseconds(reference)}` : "");
+      setText(top, steps.length ? `top ${milliseconds(drawn.most)}${drawn.isCut ? ", taller bars are cut" : ""}` : "");
+      setAttribute(box, "aria-label", steps.length ? `Milliseconds of ${steps.length} steps, at most ${milliseconds(drawn.most)}` : "No steps yet");
+    }
+    const { view, hover } = state;
+    frameStep(cursor, steps.length ? view.step : null, drawn);
+    frameStep(lit, hover?.lane === view.lane ? hover.step : null, drawn);
   };
   return { element: h("div", {}, key, box), update };
+}
+
+function drawBars(steps, { reference, width, parts }) {
+  const { top: most, isCut } = scaleOf(steps, reference);
+  const gap = (width - THUMB) / Math.max(steps.length - 1, 1);
+  const bar = Math.max(Math.min(gap * 0.7, THUMB), 1);
+  const shape = barShapes(steps, { most, gap, bar });
+  for (const part of PARTS) setAttribute(parts[part], "d", shape[part]);
+  return { most, isCut, gap, bar };
+}
+
+function frameStep(rect, step, { gap, bar }) {
+  setAttribute(rect, "width", step === null ? 0 : bar + 4);
+  if (step !== null) setAttribute(rect, "x", THUMB / 2 + step * gap - bar / 2 - 2);
 }
 
 function barShapes(steps, { most, gap, bar }) {

@@ -1,6 +1,10 @@
 // The draft tree of one step as SVG. Verdicts are told by line style and mark as well as colour.
+//
+// The box scrolls as any box does; zooming changes the drawing's scale within it. Elements are kept
+// from step to step, edges of one kind are one path, and what lies outside the box is not drawn, so
+// that a tree of hundreds of nodes is as quick as one of dozens.
 
-import { s } from "./dom.js";
+import { h, s } from "./dom.js";
 import { layoutTree } from "./layout.js";
 import { clip, pieceOf, probability } from "./text.js";
 import { VERDICTS, spoken } from "./why.js";
@@ -9,39 +13,148 @@ const NODE = { width: 106, height: 42 };
 const PITCH = { x: 134, y: 52 };
 const MARGIN = 6;
 const LABEL_COLUMNS = 10;
-const SMALLEST_SCALE = 0.92; // of a tree that is too wide: below it the letters would be too small
-const KINDS = { o: "root", a: "accepted", x: "refused", "-": "unreached" };
+const SMALLEST_SCALE = 0.92; // of a tree that is too wide, until the visitor zooms
+const SCALES = { least: 0.12, most: 2.5, far: 0.5 }; // below `far` no letter can be read
+const MAX_HEIGHT = 560;
+const EDGE_KINDS = ["drafted", "unreached", "refused", "bonus", "accepted"]; // later ones lie on top
+const MARKS = { accepted: VERDICTS.a.mark, refused: VERDICTS.x.mark, bonus: "◆" };
+const ROUND = `M7 0h${NODE.width - 14}a7 7 0 0 1 7 7v${NODE.height - 14}a7 7 0 0 1-7 7h-${NODE.width - 14}a7 7 0 0 1-7-7v-${NODE.height - 14}a7 7 0 0 1 7-7z`;
+// Cut corners: the bonus token is no draft, and looks like none.
+const CUT = `M9 0H${NODE.width - 9}L${NODE.width} ${NODE.height / 2}L${NODE.width - 9} ${NODE.height}H9L0 ${NODE.height / 2}Z`;
+
+/** The drafted tree with the bonus token as the last child of the kept path's end. */
+export const parentsWithBonus = (step) => (step.bonus === null ? step.parents : [...step.parents, step.path.at(-1)]);
+
+/** Nodes are named by number, the bonus token "bonus". */
+export const nodeKey = (step, node) => (node === step.tokens.length ? "bonus" : node);
+
+const knownLayouts = new WeakMap();
+
+/** The layout of a step with its bonus token, worked out once. */
+export function layoutOf(step) {
+  if (!knownLayouts.has(step)) knownLayouts.set(step, layoutTree(parentsWithBonus(step)));
+  return knownLayouts.get(step);
+}
 
 /**
- * Draw `step`; `selected` is a node number or "bonus". Returns an <svg> whose nodes carry data-node.
+ * `{element, update, zoom, fit, drawWhole}`. `update({step, steps, pieces, selected, look, hovered})`
+ * draws one step in a box that is tall enough for the tallest of `steps`.
  */
-export function drawTree(step, { pieces, selected }) {
-  const parents = parentsWithBonus(step);
-  const layout = layoutTree(parents);
-  const at = (node) => ({
-    x: MARGIN + layout.columns[node] * PITCH.x,
-    y: MARGIN + layout.rows[node] * PITCH.y,
+export function createTree({ onSelect, onHover }) {
+  const edges = Object.fromEntries(EDGE_KINDS.map((kind) => [kind, s("path", { class: `ev-edge ev-${kind}` })]));
+  const svg = s("svg", { class: "ev-tree", role: "tree", "aria-label": "Draft tree, left to right by depth" },
+    s("g", { "aria-hidden": "true" }, EDGE_KINDS.map((kind) => edges[kind])));
+  const element = h("div", { class: "ev-tree-box" }, svg);
+  const camera = { scale: null, isFit: false, left: 0, top: 0, width: 700, height: MAX_HEIGHT };
+  const pool = [];
+  let shown = null;
+
+  const draw = () => shown && drawStep(shown, { svg, edges, pool, element, camera });
+  const node = (event) => {
+    const at = event.target.closest?.("[data-node]")?.dataset.node;
+    return at === undefined ? null : at === "bonus" ? "bonus" : Number(at);
+  };
+  svg.addEventListener("click", (event) => node(event) !== null && onSelect(node(event)));
+  svg.addEventListener("pointerover", (event) => onHover(node(event)));
+  svg.addEventListener("pointerleave", () => onHover(null));
+  element.addEventListener("scroll", () => {
+    camera.left = element.scrollLeft;
+    camera.top = element.scrollTop;
+    draw();
   });
-  const width = 2 * MARGIN + (layout.numColumns - 1) * PITCH.x + NODE.width;
-  const height = 2 * MARGIN + (layout.numRows - 1) * PITCH.y + NODE.height;
-  const svg = s("svg", {
-    class: "ev-tree", width, height, viewBox: `0 0 ${width} ${height}`,
-    style: `min-width: ${SMALLEST_SCALE * width}px`, role: "group",
-    "aria-label": "Draft tree, left to right by depth",
-  });
-  svg.append(drawEdges(step, parents, at), ...drawNodes(step, parents, { at, pieces, selected }));
+  new ResizeObserver(([{ contentRect }]) => {
+    Object.assign(camera, { width: contentRect.width || 700, height: contentRect.height || MAX_HEIGHT });
+    draw();
+  }).observe(element);
+  const zoom = (times) => {
+    camera.scale = Math.min(Math.max(scaleOf(shown.layout, camera) * times, SCALES.least), SCALES.most);
+    camera.isFit = false;
+    draw();
+  };
+  const fit = () => {
+    Object.assign(camera, camera.isFit ? { isFit: false, scale: null } : { isFit: true });
+    draw();
+  };
+  element.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey) return; // a pinch, too, comes as a wheel with Ctrl
+    event.preventDefault();
+    zoom(Math.exp(-event.deltaY / 200));
+  }, { passive: false });
+  dragToPan(element);
+
+  const update = (next) => {
+    const isOther = next.step !== shown?.step || next.selected !== shown?.selected;
+    const hasFocus = svg.contains(document.activeElement);
+    shown = { ...next, layout: layoutOf(next.step) };
+    element.style.height = `${boxHeight(next.steps, camera)}px`;
+    draw();
+    if (isOther) reveal(element, shown, camera);
+    if (hasFocus && isOther) svg.querySelector(".ev-selected")?.focus({ preventScroll: true });
+  };
+  return { element, update, zoom, fit };
+}
+
+/** The whole of a step as a fresh drawing, for a file. */
+export function drawWhole(step, { pieces, look }) {
+  const tree = createTree({ onSelect() {}, onHover() {} });
+  const { numColumns, numRows } = layoutOf(step);
+  const everywhere = { scale: 1, isFit: false, left: 0, top: 0, width: sizeOf(numColumns, "x"), height: sizeOf(numRows, "y") };
+  const svg = tree.element.firstChild;
+  const edges = Object.fromEntries(EDGE_KINDS.map((kind) => [kind, svg.querySelector(`.ev-${kind}`)]));
+  drawStep({ step, pieces, look, selected: null, hovered: null, layout: layoutOf(step) }, { svg, edges, pool: [], element: tree.element, camera: everywhere });
   return svg;
 }
 
-function drawEdges(step, parents, at) {
-  const kept = new Set(step.path);
-  const edges = parents.map((parent, node) => {
-    if (parent === null) return null;
-    const kind = node === step.tokens.length ? "bonus" : KINDS[step.verdicts[node]];
-    return { kind, path: edgePath(at(parent), at(node)), isKept: kept.has(node) };
-  }).filter(Boolean);
-  edges.sort((one, other) => one.isKept - other.isKept); // the kept path lies on top
-  return s("g", { "aria-hidden": "true" }, edges.map(({ kind, path }) => s("path", { class: `ev-edge ev-${kind}`, d: path })));
+const sizeOf = (count, axis) => 2 * MARGIN + (count - 1) * PITCH[axis] + (axis === "x" ? NODE.width : NODE.height);
+
+function scaleOf({ numColumns, numRows }, camera) {
+  const wide = camera.width / sizeOf(numColumns, "x");
+  if (camera.isFit) return Math.max(Math.min(wide, camera.height / sizeOf(numRows, "y"), 1), SCALES.least);
+  return camera.scale ?? Math.max(Math.min(wide, 1), SMALLEST_SCALE);
+}
+
+/** Tall enough for the tallest step, so that the page does not jump between steps. */
+function boxHeight(steps, camera) {
+  const numRows = steps.reduce((most, step) => Math.max(most, layoutOf(step).numRows), 1);
+  return Math.min(Math.ceil(sizeOf(numRows, "y") * (camera.isFit ? 1 : camera.scale ?? 1)) + 14, MAX_HEIGHT);
+}
+
+function drawStep({ step, pieces, selected, look, hovered, layout }, { svg, edges, pool, camera }) {
+  const scale = scaleOf(layout, camera);
+  const [width, height] = [sizeOf(layout.numColumns, "x"), sizeOf(layout.numRows, "y")];
+  put(svg, "width", Math.round(width * scale));
+  put(svg, "height", Math.round(height * scale));
+  put(svg, "viewBox", `0 0 ${width} ${height}`);
+  put(svg, "class", scale < SCALES.far ? "ev-tree ev-far" : "ev-tree");
+  const parents = parentsWithBonus(step);
+  const at = (node) => ({ x: MARGIN + layout.columns[node] * PITCH.x, y: MARGIN + layout.rows[node] * PITCH.y });
+  drawEdges(parents, look, at, edges);
+  const isSeen = windowOf(camera, scale);
+  parents.forEach((_, node) => {
+    const key = nodeKey(step, node);
+    const kind = look.kinds[key === "bonus" ? look.kinds.length - 1 : node];
+    if (kind === null || (key !== selected && !isSeen(at(node)))) return pool[node]?.hide();
+    pool[node] ??= createNode(svg);
+    return pool[node].show(factsOf(step, node, { kind, key, pieces, look, layout }), at(node), { isSelected: key === selected, isHovered: key === hovered });
+  });
+  for (let node = parents.length; node < pool.length; node++) pool[node]?.hide();
+}
+
+/** Whether a node's place lies in the visible part, with one node's room around it. */
+function windowOf({ left, top, width, height }, scale) {
+  const [x, y] = [left / scale - PITCH.x, top / scale - PITCH.y];
+  const [right, bottom] = [(left + width) / scale + PITCH.x, (top + height) / scale + PITCH.y];
+  return (place) => place.x >= x && place.x <= right && place.y >= y && place.y <= bottom;
+}
+
+function drawEdges(parents, look, at, edges) {
+  const lines = Object.fromEntries(EDGE_KINDS.map((kind) => [kind, ""]));
+  const isBonus = (node) => node === look.kinds.length - 1;
+  parents.forEach((parent, node) => {
+    const kind = isBonus(node) ? look.kinds.at(-1) : look.kinds[node];
+    if (parent !== null && kind !== null) lines[kind] += edgePath(at(parent), at(node));
+  });
+  for (const kind of EDGE_KINDS) put(edges[kind], "d", lines[kind] || "M0 0");
 }
 
 function edgePath(from, to) {
@@ -52,76 +165,99 @@ function edgePath(from, to) {
   return `M${x} ${y}C${middle} ${y} ${middle} ${end} ${to.x} ${end}`;
 }
 
-function drawNodes(step, parents, { at, pieces, selected }) {
-  return parents.map((_, node) => {
-    const isBonus = node === step.tokens.length;
-    const key = isBonus ? "bonus" : node;
-    const facts = isBonus ? bonusFacts(step, pieces) : nodeFacts(step, node, pieces);
-    const isSelected = key === selected;
-    return s("g", {
-      class: `ev-node ev-${facts.kind}${isSelected ? " ev-selected" : ""}`,
-      transform: `translate(${at(node).x} ${at(node).y})`,
-      "data-node": key,
-      role: "button",
-      tabindex: isSelected ? 0 : -1,
-      "aria-label": facts.spoken,
-      "aria-pressed": isSelected,
-    }, drawBox(facts.kind), s("text", { class: "ev-mark", x: 9, y: 17 }, facts.mark),
-    drawLabel(facts), drawNumbers(facts));
-  });
-}
-
-function nodeFacts(step, node, pieces) {
-  const letter = step.verdicts[node];
-  const name = pieceOf(pieces, step.tokens[node]);
+function factsOf(step, node, { kind, key, pieces, look, layout }) {
+  const isBonus = key === "bonus";
+  const name = pieceOf(pieces, isBonus ? step.bonus : step.tokens[node]);
+  const isJudged = kind !== "drafted";
+  const hasNumbers = !isBonus && node > 0;
   return {
-    kind: KINDS[letter], mark: VERDICTS[letter].mark, name,
-    spoken: spoken(step, node, name),
-    numbers: node === 0 ? null : [probability(step.draft[node]), probability(step.accept[node])],
-    note: node === 0 ? "root" : null,
+    key, kind, name, mark: MARKS[kind] ?? "",
+    level: layout.columns[node] + 1,
+    spoken: isBonus ? `bonus token ${name}` : isJudged ? spoken(step, node, name) : `token ${name}, draft probability ${probability(step.draft[node])}`,
+    draft: hasNumbers ? probability(step.draft[node]) : "",
+    accept: hasNumbers && look.hasAccept ? probability(step.accept[node]) : "",
+    note: isBonus ? "bonus token" : node === 0 ? "root" : "d ",
   };
 }
 
-function bonusFacts(step, pieces) {
-  const name = pieceOf(pieces, step.bonus);
-  return { kind: "bonus", mark: "◆", name, spoken: `bonus token ${name}`, numbers: null, note: "bonus token" };
+/** One node's elements; every property is written only where it differs from what is there. */
+function createNode(svg) {
+  const box = s("path", { class: "ev-box" });
+  const mark = s("text", { class: "ev-mark", x: 9, y: 17 });
+  const token = s("text", { class: "ev-token", y: 17 });
+  const [note, draft, unit, accept] = ["ev-unit", "ev-draft", "ev-unit", "ev-accept"].map((name) => s("tspan", { class: name }));
+  put(note, "x", 9);
+  put(unit, "x", 56);
+  const spoken = s("title"); // the node's name for screen readers, and its whole text for the mouse
+  const group = s("g", { role: "treeitem" }, spoken, box, mark, token, s("text", { class: "ev-numbers", y: 34 }, note, draft, unit, accept));
+  svg.append(group);
+  let written = {};
+  const write = (key, value, into) => {
+    if (written[key] === value) return;
+    written[key] = value;
+    into(value);
+  };
+  return {
+    hide: () => write("display", "none", (value) => put(group, "display", value)),
+    show(facts, { x, y }, { isSelected, isHovered }) {
+      write("display", "inline", (value) => put(group, "display", value));
+      write("class", `ev-node ev-${facts.kind}${isSelected ? " ev-selected" : ""}${isHovered ? " ev-lit" : ""}`, (value) => put(group, "class", value));
+      write("at", `translate(${x} ${y})`, (value) => put(group, "transform", value));
+      write("key", String(facts.key), (value) => put(group, "data-node", value));
+      write("spoken", facts.spoken, (value) => { spoken.textContent = value; });
+      write("level", facts.level, (value) => put(group, "aria-level", value));
+      write("tab", isSelected ? 0 : -1, (value) => put(group, "tabindex", value));
+      write("pressed", isSelected, (value) => put(group, "aria-selected", value));
+      write("box", facts.kind === "bonus" ? CUT : ROUND, (value) => put(box, "d", value));
+      write("mark", facts.mark, (value) => { mark.textContent = value; });
+      write("name", facts.kind === "bonus" ? clip(facts.name, LABEL_COLUMNS - 1) : clip(facts.name, LABEL_COLUMNS), (value) => writeName(token, value));
+      write("nameX", facts.mark ? 23 : 9, (value) => put(token, "x", value));
+      write("note", facts.note, (value) => { note.textContent = value; });
+      write("draft", facts.draft, (value) => { draft.textContent = value; });
+      write("unit", facts.accept ? "a " : "", (value) => { unit.textContent = value; });
+      write("accept", facts.accept, (value) => { accept.textContent = value; });
+    },
+  };
 }
 
-function drawBox(kind) {
-  const { width, height } = NODE;
-  if (kind !== "bonus") return s("rect", { class: "ev-box", width, height, rx: 7 });
-  // Cut corners: the bonus token is no draft, and looks like none.
-  return s("path", { class: "ev-box", d: `M9 0H${width - 9}L${width} ${height / 2}L${width - 9} ${height}H9L0 ${height / 2}Z` });
+const put = (element, name, value) => element.setAttribute(name, value);
+
+/** Glyphs that stand for spaces are part of the name by now; they are drawn fainter. */
+function writeName(text, name) {
+  if (!/[␣⏎⇥]/.test(name)) {
+    text.textContent = name;
+    return;
+  }
+  const parts = name.split(/([␣⏎⇥]+)/).filter(Boolean);
+  text.replaceChildren(...parts.map((part) => s("tspan", /^[␣⏎⇥]/.test(part) ? { class: "ev-glyph" } : {}, part)));
 }
 
-function drawLabel({ name, mark, kind }) {
-  const columns = kind === "bonus" ? LABEL_COLUMNS - 1 : LABEL_COLUMNS; // its corners are cut
-  // Glyphs that stand for spaces are part of the name by now; they are drawn fainter.
-  const parts = clip(name, columns).split(/([␣⏎⇥]+)/).filter(Boolean);
-  return s("text", { class: "ev-token", x: mark ? 23 : 9, y: 17 },
-    parts.map((part) => s("tspan", { class: /^[␣⏎⇥]/.test(part) ? "ev-glyph" : null }, part)));
+/** Scroll as little as needed to have the selected node in the box. */
+function reveal(box, { step, selected, layout }, camera) {
+  const node = selected === "bonus" ? step.tokens.length : selected;
+  if (node === null || layout.rows[node] === undefined) return;
+  const scale = scaleOf(layout, camera);
+  const [x, y] = [layout.columns[node] * PITCH.x * scale, layout.rows[node] * PITCH.y * scale];
+  const [width, height] = [NODE.width * scale + 2 * MARGIN, NODE.height * scale + 2 * MARGIN];
+  const left = x < camera.left ? x : x + width > camera.left + camera.width ? x + width - camera.width : camera.left;
+  const top = y < camera.top ? y : y + height > camera.top + camera.height ? y + height - camera.height : camera.top;
+  if (left !== camera.left || top !== camera.top) box.scrollTo(left, top);
 }
 
-function drawNumbers({ numbers, note }) {
-  if (!numbers) return s("text", { class: "ev-numbers", x: 9, y: 34 }, note ?? "");
-  const [draft, accept] = numbers;
-  return s("g", { class: "ev-numbers" },
-    s("text", { x: 9, y: 34 }, s("tspan", { class: "ev-unit" }, "d "), draft),
-    s("text", { x: 56, y: 34 }, s("tspan", { class: "ev-unit" }, "a "), s("tspan", { class: "ev-accept" }, accept)));
+/** With the mouse the ground can be taken and moved; fingers scroll anyway. */
+function dragToPan(box) {
+  let from = null;
+  box.addEventListener("pointerdown", (event) => {
+    if (event.pointerType !== "mouse" || event.button !== 0 || event.target.closest(".ev-node")) return;
+    from = { x: event.clientX + box.scrollLeft, y: event.clientY + box.scrollTop };
+    box.setPointerCapture(event.pointerId);
+    box.classList.add("ev-held");
+  });
+  box.addEventListener("pointermove", (event) => from && box.scrollTo(from.x - event.clientX, from.y - event.clientY));
+  for (const end of ["pointerup", "pointercancel"]) {
+    box.addEventListener(end, () => {
+      from = null;
+      box.classList.remove("ev-held");
+    });
+  }
 }
-
-/** The height that the tallest of `steps` needs, so that the box does not jump between steps. */
-export function treeHeight(steps) {
-  const numRows = steps.reduce((most, step) => Math.max(most, rowsOf(step)), 1);
-  return 2 * MARGIN + (numRows - 1) * PITCH.y + NODE.height;
-}
-
-const knownRows = new WeakMap();
-
-function rowsOf(step) {
-  if (!knownRows.has(step)) knownRows.set(step, layoutTree(parentsWithBonus(step)).numRows);
-  return knownRows.get(step);
-}
-
-/** The drafted tree with the bonus token as the last child of the kept path's end. */
-const parentsWithBonus = (step) => (step.bonus === null ? step.parents : [...step.parents, step.path.at(-1)]);

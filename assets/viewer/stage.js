@@ -1,0 +1,113 @@
+// One step in full: its phases, its tree or table, and the numbers of the selected node.
+
+import { h, setAttribute, setText } from "./dom.js";
+import { drawInspector } from "./inspector.js";
+import { lookOf, phasesOf } from "./phases.js";
+import * as now from "./state.js";
+import { createTable } from "./table.js";
+import { createTree } from "./tree.js";
+
+/** `{element, update(state), zoom, fit}`; redrawn only when what it shows changes. */
+export function createStage(act) {
+  const tree = createTree({ onSelect: act.select, onHover: (node) => act.hover(node === null ? null : { node }) });
+  const table = createTable({ onSelect: act.select });
+  const phases = createPhases(act);
+  const tools = createTools(act, tree);
+  const inspector = h("aside", { class: "ev-inspector", "aria-label": "Selected node" });
+  const element = h("div", { class: "ev-stage-box" },
+    h("div", { class: "ev-toolbar" }, phases.element, tools.element),
+    h("div", { class: "ev-stage" }, h("div", { class: "ev-picture" }, tree.element, table.element), inspector));
+  let shown = {};
+  const update = (state) => {
+    const step = now.stepInView(state);
+    element.hidden = !step;
+    if (!step) return;
+    const next = { step, ...scene(state, step), isTable: state.prefs.isTable };
+    tools.update(state);
+    if (isSame(shown, next)) return;
+    const isHoverOnly = isSame({ ...shown, hovered: next.hovered }, next);
+    shown = next;
+    tree.element.hidden = next.isTable;
+    table.element.hidden = !next.isTable;
+    const { steps } = now.laneInView(state);
+    if (next.isTable) table.update({ step, pieces: state.pieces, selected: next.selected, look: next.look });
+    else tree.update({ step, steps, pieces: state.pieces, selected: next.selected, look: next.look, hovered: next.hovered });
+    if (isHoverOnly) return;
+    phases.update(state, next.phases);
+    inspector.replaceChildren(drawInspector(step, { node: next.selected, pieces: state.pieces, look: next.look, rule: state.settings?.rule }));
+  };
+  return { element, update, zoom: tree.zoom, fit: tree.fit };
+}
+
+const knownScenes = new WeakMap();
+
+/** What is to be seen of the step in view; the same objects for the same view, so they can be compared. */
+export function scene(state, step) {
+  const { phase } = state.view;
+  const { isHiding } = state.prefs;
+  const mark = `${phase} ${isHiding}`;
+  let known = knownScenes.get(step);
+  if (known?.mark !== mark) {
+    const phases = known?.phases ?? phasesOf(step, state.pieces);
+    known = { mark, phases, look: lookOf(step, { phase, phases, isHiding }) };
+    knownScenes.set(step, known);
+  }
+  const { lane, step: number, node } = state.hover ?? {};
+  const hovered = lane === state.view.lane && number === state.view.step ? node ?? null : null;
+  return { look: known.look, phases: known.phases, selected: now.nodeInView(state, known), hovered };
+}
+
+const isSame = (one, other) => Object.keys(other).every((key) => one[key] === other[key]);
+
+/** The phases of the step as a row of small buttons, and what happens at the one looked at. */
+function createPhases(act) {
+  const list = h("div", { class: "ev-phase-list", role: "group", "aria-label": "Phases of the step" });
+  const text = h("p", { class: "ev-phase-text" }, "");
+  const element = h("div", { class: "ev-phases" }, list, text);
+  let drawn = null;
+  list.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-phase]");
+    if (button) act.phase(Number(button.dataset.phase));
+  });
+  const update = (state, phases) => {
+    element.hidden = !phases.length;
+    const { phase } = state.view;
+    if (drawn !== phases) list.replaceChildren(...phaseButtons(phases, state));
+    drawn = phases;
+    const isUnsaid = state.prefs.isHiding && phase === null;
+    [...list.querySelectorAll("[data-phase]")].forEach((button, index) => {
+      setAttribute(button, "aria-pressed", phase === index);
+      const isSecret = phases[index].kind === "coin" && (isUnsaid || (phase !== null && index > phase));
+      setText(button, isSecret ? "?" : phases[index].mark);
+    });
+    setText(text, phase === null ? (isUnsaid ? "Which path will the target keep? ] goes on phase by phase." : "") : phases[phase].text);
+  };
+  return { element, update };
+}
+
+function phaseButtons(phases, state) {
+  let former = null;
+  return phases.flatMap(({ kind, mark }, index) => {
+    const label = { level: "draft", coin: "coins" }[kind];
+    const isNew = kind !== former && label !== undefined;
+    former = kind;
+    const name = kind === "level" ? `Draft level ${mark}` : kind === "coin" ? `Coin ${phases.slice(0, index + 1).filter((one) => one.kind === "coin").length}` : null;
+    const button = h("button", { type: "button", class: `ev-phase ev-phase-${kind}`, "data-phase": index, "aria-label": name, "aria-pressed": state.view.phase === index }, mark);
+    return isNew ? [h("span", { class: "ev-phase-name", "aria-hidden": "true" }, label), button] : [button];
+  });
+}
+
+function createTools(act, tree) {
+  const button = (label, hint, onclick, name = "ev-button") => h("button", { type: "button", class: name, title: hint, onclick }, label);
+  const small = (label, spoken, onclick) => h("button", { type: "button", class: "ev-button", title: spoken, "aria-label": spoken, onclick }, label);
+  const hiding = button("Hide verdicts", "Guess first: hide what the target decided (H)", act.hide, "ev-button ev-toggle");
+  const table = button("Table", "The same facts as a table (T)", act.table, "ev-button ev-toggle");
+  const zooms = [small("−", "Zoom out (−)", () => tree.zoom(0.8)), small("⤢", "Whole tree, or back (0)", tree.fit), small("+", "Zoom in (+)", () => tree.zoom(1.25))];
+  const element = h("div", { class: "ev-tools" }, hiding, table, h("span", { class: "ev-zooms", role: "group", "aria-label": "Zoom" }, zooms));
+  const update = ({ prefs }) => {
+    setAttribute(hiding, "aria-pressed", prefs.isHiding);
+    setAttribute(table, "aria-pressed", prefs.isTable);
+    for (const one of zooms) one.disabled = prefs.isTable;
+  };
+  return { element, update };
+}
