@@ -18,8 +18,9 @@ import pytest
 from fake_bench import FakeBench
 
 from app import build_demo, launch_kwargs
+from app.links import LENGTHS, TREES
 from app.pages.acts import Acts
-from app.pages.race import EXAMPLES, MAX_LENGTH, TREES
+from app.pages.race import EXAMPLES
 from app.replay import Recorded, load_recordings
 from app.runner import Runner
 from app.settings import Settings
@@ -169,7 +170,7 @@ def test_every_tree_on_the_page_exists() -> None:
     for _, tree in TREES:
         if tree != "auto":
             plan_named(tree, siblings="one_hot")
-    RunOptions(max_new_tokens=MAX_LENGTH)
+    RunOptions(max_new_tokens=LENGTHS[1])
 
 
 def test_the_page_is_served_quietly_and_to_this_machine() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import MISSING, fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -266,6 +267,20 @@ def with_eagle_step(**new: Any) -> Any:
 )
 def test_a_step_that_cannot_have_happened_is_refused(new: dict[str, Any], said: str) -> None:
     refused(with_eagle_step(**new), said)
+
+
+SHARED = json.loads((Path(__file__).parent / "fixtures" / "traces.json").read_text("utf-8"))
+"""Cases that the browser's reader is tested over, too: both read and refuse the same."""
+
+
+@pytest.mark.parametrize("case", SHARED["cases"], ids=lambda case: case["name"])
+def test_what_the_browser_reads_and_refuses_is_what_python_does(case: dict[str, Any]) -> None:
+    def put(inner: Any, key: Any) -> None:
+        inner[key] = case["value"]
+
+    data = changed(SHARED["trace"], tuple(case["at"]), put) if case["at"] else SHARED["trace"]
+    loaded = loads_or_is_refused(json.dumps(data))
+    assert (loaded is None) == (case["refused"] is not None)
 
 
 @pytest.mark.parametrize("name", ["NaN", "Infinity", "-Infinity"])

@@ -11,8 +11,8 @@ import pytest
 
 from app.viewer import ASSETS, TEMPLATE, viewer_head, viewer_script
 
-MAX_SOURCE_BYTES = 120_000
-MAX_COMPRESSED_BYTES = 40_000
+MAX_SOURCE_BYTES = 120 * 1024
+MAX_COMPRESSED_BYTES = 40 * 1024
 TESTS = sorted((Path(__file__).parent / "viewer").glob("*.test.mjs"))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import gradio as gr
 
 from app.ask import Ask
+from app.links import read_link
 from app.replay import Recorded
 from app.runner import ModelState, Runner
 from app.views import charts, messages
@@ -33,7 +34,7 @@ class Acts:
         """Show the first recording, then tell how the model's loading goes until it is settled."""
         model = self._runner.model
         if self.recordings:
-            yield self._recording(self.recordings[0], model.text, model)
+            yield self._recording(self.recordings[0], model.text, model, opening=True)
         else:
             yield (_model_status(model), *_untouched(4))
         while model.phase == "loading":
@@ -45,6 +46,13 @@ class Acts:
     def replay(self, number: int) -> tuple[Any, ...]:
         recorded = self.recordings[number]
         return self._recording(recorded, f"Recorded run: {recorded.title}.", None)
+
+    def follow_link(self, event: gr.EventData) -> tuple[Any, ...]:
+        """Fill in the form and show the recording that a link names; no link begins a run."""
+        link = read_link(event._data)
+        named = [number for number, one in enumerate(self.recordings) if one.title == link.run]
+        shown = self.replay(named[0]) if named else _untouched(5)
+        return (*shown, *(gr.skip() if value is None else value for value in link.form))
 
     def begin(self, request: gr.Request) -> tuple[Any, ...]:
         self._runner.expect(str(request.session_hash))
@@ -82,12 +90,13 @@ class Acts:
         return (gr.skip() if had_run else idle, *self.buttons(request))
 
     def _recording(
-        self, recorded: Recorded, text: str, model: ModelState | None
+        self, recorded: Recorded, text: str, model: ModelState | None, *, opening: bool = False
     ) -> tuple[Any, ...]:
         message = messages.recording(
             recorded.title,
             trace=recorded.trace,
             label=f"Recorded run: {recorded.title}",
+            opening=opening,
             text=text,
             tone=_tone(model),
             fraction=None if model is None else model.fraction,

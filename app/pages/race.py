@@ -13,27 +13,18 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
+from app.links import LENGTHS, TEMPERATURES, TREES
 from app.pages.acts import Acts
 from app.replay import Recorded
 from app.runner import Runner
 from app.viewer import TEMPLATE, viewer_head, viewer_script
 
 EXAMPLES = Path(__file__).parents[2] / "assets" / "prompts" / "examples.json"
-MAX_LENGTH = 512
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 HEADING = """<header class="ev-heading"><h1>EAGLE, step by step</h1>
 <p>A small head guesses several tokens ahead; the model checks all of them in one pass.
 The same text, in fewer passes.</p></header>"""
-
-TREES = [
-    ("Auto", "auto"),
-    ("Chain of 3", "chain:3"),
-    ("Chain of 5", "chain:5"),
-    ("Tree of 8", "tree:8"),
-    ("Tree of 12", "tree:12"),
-    ("Tree of 25", "tree:25"),
-]
 
 
 class Form(NamedTuple):
@@ -79,6 +70,7 @@ def add_race_page(demo: gr.Blocks, runner: Runner, recordings: Sequence[Recorded
     )
     shown = Shown(viewer, *_chart_column(), run, stop)
     _wire(demo, acts, form, shown)
+    viewer.link(acts.follow_link, None, [*shown[:5], *form], concurrency_limit=None, **QUIET)
     for number, chip in enumerate(replays):
         chip.click(
             partial(acts.replay, number), None, [*shown[:5]], concurrency_limit=None, **QUIET
@@ -115,10 +107,10 @@ def _add_examples(prompt: gr.Textbox) -> None:
 
 def _settings(prompt: gr.Textbox) -> Form:
     with gr.Row():
-        length = gr.Slider(16, MAX_LENGTH, 128, step=1, label="Length, tokens", min_width=150)
-        temperature = gr.Slider(0, 2, 0, step=0.05, label="Temperature", min_width=150)
+        length = gr.Slider(*LENGTHS, 128, step=1, label="Length, tokens", min_width=150)
+        temperature = gr.Slider(*TEMPERATURES, 0, step=0.05, label="Temperature", min_width=150)
     with gr.Row():
-        tree = gr.Dropdown(TREES, value="auto", label="Draft tree", min_width=150)
+        tree = gr.Dropdown([*TREES], value="auto", label="Draft tree", min_width=150)
         seed = gr.Number(0, label="Seed", precision=0, minimum=0, min_width=150)
     return Form(prompt, length, temperature, seed, tree)
 

@@ -4,7 +4,7 @@
     {"v": 1, "kind": "events", "run": …, "seq": 1, "events": [{"lane": "plain", …}], "pieces": {…}}
     {"v": 1, "kind": "end",    "run": …, "seq": 9, "stopped": false, "text": …, "trace": {…}}
     {"v": 1, "kind": "error",  "run": …, "text": …}
-    {"v": 1, "kind": "trace",  "run": …, "label": …, "text": …, "trace": {…}}
+    {"v": 1, "kind": "trace",  "run": …, "label": …, "text": …, "opening": false, "trace": {…}}
     {"v": 1, "kind": "status", "about": "run" or "model", "phase": …, "text": …, "fraction": …}
 
 Events and traces have the form of `eagle_core.trace_json`. The end message carries the whole trace,
@@ -64,12 +64,24 @@ def error(run: str | None, text: str) -> str:
 
 
 def recording(
-    run: str, *, trace: Trace, label: str, text: str, tone: Tone, fraction: float | None = None
+    run: str,
+    *,
+    trace: Trace,
+    label: str,
+    text: str,
+    tone: Tone,
+    fraction: float | None = None,
+    opening: bool = False,
 ) -> str:
-    """A recorded trace to look at while no run is under way; `text` goes to the status line."""
+    """A recorded trace to look at while no run is under way; `text` goes to the status line.
+
+    One that comes with the `opening` of the page gives way to what the visitor had there before.
+    """
     return _message(
         "trace",
         run=run,
+        recording=run,
+        opening=opening,
         label=label,
         text=text,
         tone=tone,

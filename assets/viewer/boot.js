@@ -1,6 +1,6 @@
 // Runs inside the page's HTML component. SOURCES maps file names to the text of the other modules;
 // each becomes a blob module, so nothing is fetched: this works offline, under any root path, and
-// in a notebook. `element`, `props` and `watch` are Gradio's.
+// in a notebook. `element`, `props`, `watch` and `trigger` are Gradio's.
 
 const sources = SOURCES;
 const urls = {};
@@ -12,6 +12,7 @@ import(link("main.js"))
   .then(({ mount }) => mount(element.querySelector(".eagle-viewer"), {
     read: () => props.value,
     watch: (callback) => watch("value", callback),
+    follow: (link) => trigger("link", link),
   }))
   .catch((error) => {
     element.textContent = "The viewer could not start in this browser: a current Chrome, Edge, Firefox or Safari is needed.";

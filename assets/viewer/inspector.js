@@ -60,12 +60,13 @@ function bar(name, value, kind, draw = null) {
   return [
     h("dt", {}, term(name, label), draw === null ? null : h("span", { class: "ev-draw" }, term("draw"), ` ${draw.toFixed(2)}`)),
     h("dd", {}, h("span", { class: "ev-number" }, probability(value)),
-      s("svg", { class: `ev-bar ev-bar-${kind}`, viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
-        s("rect", { class: "ev-bar-rail", width: 100, height: 6, y: 2 }),
+      drawBar(kind, s("rect", { class: "ev-bar-rail", width: 100, height: 6, y: 2 }),
         s("rect", { class: "ev-bar-fill", width: 100 * (value ?? 0), height: 6, y: 2 }),
         draw === null ? null : s("path", { class: "ev-bar-draw", d: `M${100 * draw} 0V10` }))),
   ];
 }
+
+const drawBar = (kind, ...shapes) => s("svg", { class: `ev-bar ev-bar-${kind}`, viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, shapes);
 
 /** The top of both laws after the node's path, where the trace has them. */
 function lawsCard(step, node, { pieces, look }) {
@@ -74,16 +75,14 @@ function lawsCard(step, node, { pieces, look }) {
   const rows = lawRows(step, parent);
   if (!rows.length) return null;
   const own = node === "bonus" ? step.bonus : step.tokens[node];
-  const half = (value, kind) => s("svg", { class: `ev-bar ev-bar-${kind}`, viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
-    s("rect", { class: "ev-bar-fill", width: 100 * (value ?? 0), height: 8, y: 1 }));
+  const half = (value, kind) => [h("td", {}, probability(value)), h("td", { class: "ev-law-bar" }, drawBar(kind, s("rect", { class: "ev-bar-fill", width: 100 * (value ?? 0), height: 8, y: 1 })))];
   return h("section", { class: "ev-laws" },
     h("h3", {}, `Most probable after ‹${pieceOf(pieces, step.tokens[parent])}›`),
     h("table", {},
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "token"), h("th", { scope: "col", colspan: 2 }, term("target law", "target")), h("th", { scope: "col", colspan: 2 }, term("draft law", "draft")))),
       h("tbody", {}, rows.map(({ token, target, draft }) => h("tr", { class: token === own ? "ev-own" : null },
         h("th", { scope: "row" }, pieceOf(pieces, token)),
-        h("td", {}, probability(target)), h("td", { class: "ev-law-bar" }, half(target, "target")),
-        h("td", {}, probability(draft)), h("td", { class: "ev-law-bar" }, half(draft, "draft")))))));
+        half(target, "target"), half(draft, "draft"))))));
 }
 
 /** `[{token, target, draft}]` at `parent`; a law known for its drafted children only says so by null. */

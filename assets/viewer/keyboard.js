@@ -1,4 +1,4 @@
-// Keys: which one does what, and the list of them that the page shows.
+// Keys: what each does, and the list of them.
 
 import { h } from "./dom.js";
 import { neighbour } from "./layout.js";
@@ -6,7 +6,7 @@ import { layoutOf, nodeKey, parentsWithBonus } from "./tree.js";
 import * as now from "./state.js";
 
 export const KEYS = [
-  ["← →", "a step back or forward; with Shift ten steps (, and . do the same from within the tree)"],
+  ["← →", "a step back or forward; with Shift ten (, and . also within the tree)"],
   ["Home End", "first and last step"],
   ["Space", "play or pause; < and > change the speed"],
   ["[ ]", "a phase of the step back or forward"],
@@ -40,7 +40,7 @@ function anywhere({ key, shiftKey, target }, act) {
   const keys = {
     ArrowLeft: () => act.by(-far), ArrowRight: () => act.by(far), ",": () => act.by(-1), ".": () => act.by(1),
     Home: act.first, End: act.last, "[": () => act.phaseBy(-1), "]": () => act.phaseBy(1),
-    "<": () => act.faster(-1), ">": () => act.faster(1), l: act.otherLane, h: act.hide, t: act.table,
+    "<": () => act.faster(-1), ">": () => act.faster(1), l: () => act.lane(), h: act.hide, t: act.table,
     "+": () => act.zoom(1.25), "=": () => act.zoom(1.25), "-": () => act.zoom(0.8), 0: act.fit,
   };
   if (!isPressed) keys[" "] = act.play;
@@ -48,7 +48,7 @@ function anywhere({ key, shiftKey, target }, act) {
   return keys[key.length === 1 ? key.toLowerCase() : key] ?? null;
 }
 
-/** Inside the tree arrows go from node to node; Enter and Space are taken, since the node is selected. */
+/** Inside the tree arrows go from node to node; Enter and Space find it selected already. */
 function nodeAction({ key }, { act, state }) {
   if (key === "Enter" || key === " ") return () => {};
   if (!key.startsWith("Arrow")) return null;

@@ -3,7 +3,7 @@
 import { h, setAttribute, setText } from "./dom.js";
 import { figures, veiledFrom } from "./state.js";
 import { term } from "./terms.js";
-import { count, ratio, rate, seconds, visible } from "./text.js";
+import { ratio, rate, seconds, visible } from "./text.js";
 
 const NAMES = { plain: "Plain decoding", eagle: "EAGLE" };
 const NOTES = {
@@ -84,7 +84,7 @@ function addTokens(text, lane, shown) {
   for (const token of lane.tokens.slice(shown.numTokens)) {
     const name = String(token.step ?? "prefill");
     if (group?.dataset.step !== name) {
-      group = h("span", { class: "ev-group", "data-step": name, title: groupHint(lane, token) });
+      group = h("span", { class: "ev-group", "data-step": name });
       text.append(group);
       if (token.step !== null) shown.groups[token.step] = group;
       if (token.step >= shown.veiled) group.classList.add("ev-veiled");
@@ -98,12 +98,6 @@ function chip(token) {
   const element = h("span", { class: `ev-chip ev-${token.origin}`, "data-node": token.node }, token.text);
   if (token.text.includes("\n")) element.dataset.glyph = visible(token.text).replace(/[^⏎]/g, "");
   return element;
-}
-
-function groupHint(lane, token) {
-  if (token.step === null) return "First token: it comes with the prefill";
-  if (lane.method === "plain") return `Target pass ${token.step + 1}`;
-  return `Step ${token.step + 1}: ${count(lane.steps[token.step].path.length - 1, "accepted token")}`;
 }
 
 /** Hold back the groups from step `from` on; only those that change are touched. */

@@ -2,10 +2,14 @@
 
 import { h, setAttribute, setText } from "./dom.js";
 import { keyList, onKey } from "./keyboard.js";
+import { createCompare } from "./compare.js";
+import { readLink } from "./exports.js";
+import { keep, kept } from "./files.js";
 import { createLane } from "./lanes.js";
 import { phasesOf } from "./phases.js";
 import { SPEEDS, createPlayer } from "./player.js";
 import { createScore } from "./score.js";
+import { createShare } from "./share.js";
 import { createStage, scene } from "./stage.js";
 import * as now from "./state.js";
 import { createSteps } from "./steps.js";
@@ -13,8 +17,11 @@ import { createMeaning } from "./terms.js";
 import { count, treeName } from "./text.js";
 import { summary } from "./why.js";
 
-/** Build the viewer inside `element`; `read()` gives the newest message, `watch(callback)` tells of one. */
-export function mount(element, { read, watch }) {
+/**
+ * Build the viewer inside `element`; `read()` gives the newest message, `watch(callback)` tells of
+ * one, `follow(link)` asks the server for what a link names.
+ */
+export function mount(element, { read, watch, follow }) {
   const state = now.initialState();
   const draw = coalesce(() => page.update(state));
   const act = actions(state, draw);
@@ -26,13 +33,30 @@ export function mount(element, { read, watch }) {
   const take = () => {
     const text = read();
     if (!text) return;
-    now.apply(state, JSON.parse(text));
+    const message = JSON.parse(text);
+    now.apply(state, message);
+    if (message.kind === "end") keep(message.trace, "Last run of this tab");
     draw();
   };
+  begin(state, act, follow);
   watch(take);
   take();
   draw();
   return state;
+}
+
+/** A link says what to show first; without one a reload brings back the last finished trace. */
+function begin(state, act, follow) {
+  const enter = () => {
+    const link = readLink(location.hash);
+    if (!link) return false;
+    state.awaited = link.place;
+    follow(link.ask);
+    return true;
+  };
+  addEventListener("hashchange", enter);
+  const last = enter() ? null : kept();
+  if (last) act.open(last.trace, last.label);
 }
 
 /** At most one call per frame, however often it is asked for. */
@@ -68,11 +92,7 @@ function actions(state, draw) {
       now.lookAt(state, method, step);
       state.view.node = node;
     }),
-    lane: moving((method) => now.lookAt(state, method, matchingStep(state, method))),
-    otherLane: moving(() => {
-      const other = now.METHODS.find((method) => method !== state.view.lane);
-      now.lookAt(state, other, matchingStep(state, other));
-    }),
+    lane: moving((method = otherLane(state)) => now.lookAt(state, method, matchingStep(state, method))),
     first: moving(() => now.moveTo(state, 0)),
     last: moving(() => now.moveTo(state, now.lastStep(state))),
     select: moving((node) => { state.view.node = node; }),
@@ -83,6 +103,11 @@ function actions(state, draw) {
     speed: changing((speed) => { state.prefs.speed = speed; }),
     faster: changing((by) => { state.prefs.speed = SPEEDS[SPEEDS.indexOf(state.prefs.speed) + by] ?? state.prefs.speed; }),
     play: changing(() => (state.view.isPlaying ? player.pause() : player.play())),
+    redraw: draw,
+    open: moving((trace, label) => {
+      now.apply(state, { v: now.VERSION, kind: "trace", run: "file", label, text: state.status.text, tone: state.status.kind, trace });
+      keep(trace, label);
+    }),
     hover(place) {
       const { lane, step } = state.view;
       state.hover = place && { lane, step, node: null, ...place };
@@ -90,6 +115,8 @@ function actions(state, draw) {
     },
   };
 }
+
+const otherLane = ({ view }) => now.METHODS.find((method) => method !== view.lane);
 
 /** The step of the other lane that wrote the same place of the text. */
 function matchingStep(state, method) {
@@ -117,6 +144,7 @@ function createPage(act) {
   const lanes = Object.fromEntries(now.METHODS.map((method) => [method, createLane(method, act)]));
   const steps = createSteps(act);
   const stage = createStage(act);
+  const compare = createCompare(act);
   const facts = h("p", { class: "ev-facts ev-fine" }, "");
   const badge = h("p", { class: "ev-badge" }, "");
   const announcer = h("p", { class: "ev-unseen", "aria-live": "polite" }, "");
@@ -125,17 +153,30 @@ function createPage(act) {
     score.element,
     h("div", { class: "ev-lanes" }, now.METHODS.map((method) => lanes[method].element)),
     facts,
-    h("section", { class: "ev-panel", "aria-label": "Steps", tabindex: 0 }, steps.element, stage.element, hint()));
-  const element = h("div", { class: "ev" }, h("div", { class: "ev-top-line" }, status.element, badge), empty, content, announcer);
+    h("section", { class: "ev-panel", "aria-label": "Steps", tabindex: 0 }, steps.element, stage.element, hint()),
+    compare.element);
+  const tools = h("div", { class: "ev-top-tools" }, badge);
+  const element = h("div", { class: "ev" }, h("div", { class: "ev-top-line" }, status.element, tools), empty, content, announcer);
+  const share = createShare({
+    root: element,
+    onTrace: (trace, name) => act.open(trace, `Opened: ${name}`),
+    onCompare: (trace, name) => {
+      compare.take(trace, name);
+      act.redraw();
+    },
+  });
+  tools.append(share.element);
   element.append(createMeaning(element));
   const update = (state) => {
     status.update(state);
     setText(badge, state.label ?? "");
     badge.hidden = !state.label;
     setAttribute(element, "data-phase", state.phase);
+    setAttribute(element, "data-from", state.run === "file" ? "file" : "server"); // the page's charts are the server's
     const isEmpty = !now.METHODS.some((method) => state.lanes[method].prefill) && state.phase !== "running";
     empty.hidden = !isEmpty;
     content.hidden = isEmpty;
+    share.update(state);
     if (isEmpty) return;
     for (const method of now.METHODS) lanes[method].update(state);
     score.update(state);
@@ -143,6 +184,7 @@ function createPage(act) {
     const heading = stepHeading(state);
     steps.update(state, heading);
     stage.update(state);
+    compare.update(state);
     if (state.isMoved && !state.view.isPlaying) setText(announcer, announcement(state, heading));
     state.isMoved = false;
   };

@@ -11,6 +11,9 @@ export function initialState() {
     hasGap: false, // a message was lost; the end message heals it
     status: { text: "", kind: "info", fraction: null },
     label: null, // of a recorded run
+    recording: null, // the server's name for it
+    isSettled: false, // something else than the page's first recording is shown
+    awaited: null, // {lane, step, node} that a link asks for, until there is a trace to show it in
     prompt: "",
     settings: null,
     environment: null,
@@ -63,7 +66,7 @@ function status(state, message) {
 
 function start(state, message) {
   clear(state, message);
-  Object.assign(state, { phase: "running", run: message.run, seq: message.seq, label: null });
+  Object.assign(state, { phase: "running", run: message.run, seq: message.seq, label: null, recording: null, isSettled: true });
   state.view = { ...initialState().view };
   return say(state, "Running", "busy");
 }
@@ -98,6 +101,7 @@ function end(state, message) {
   state.phase = message.stopped ? "stopped" : "finished";
   if (isSameRun && !view.isFollowing) state.view = { ...view, step: clampStep(state, view.step) };
   else goTo(state, lastStep(state));
+  goToAwaited(state);
   return say(state, message.text, message.stopped ? "info" : "done");
 }
 
@@ -114,10 +118,24 @@ const restingPhase = (state) => {
 
 function showTrace(state, message) {
   if (state.phase === "running" || state.phase === "waiting") return state;
-  fillFrom(state, message.trace);
-  Object.assign(state, { phase: "finished", run: message.run, seq: -1, label: message.label });
-  state.view = { ...initialState().view, isFollowing: false, step: tellingStep(state.lanes.eagle) };
+  if (!(message.opening && state.isSettled)) show(state, message);
   return say(state, message.text, message.tone ?? "info", message.fraction ?? null);
+}
+
+function show(state, { trace, run, label, opening, recording }) {
+  fillFrom(state, trace);
+  Object.assign(state, { phase: "finished", run, seq: -1, label, recording: recording ?? null, isSettled: !opening });
+  state.view = { ...initialState().view, isFollowing: false, step: tellingStep(state.lanes.eagle) };
+  if (!opening) goToAwaited(state);
+}
+
+function goToAwaited(state) {
+  if (!state.awaited) return;
+  const { lane, step, node } = state.awaited;
+  state.awaited = null;
+  lookAt(state, lane, step);
+  const { tokens, bonus } = stepInView(state) ?? { tokens: [], bonus: null };
+  if (node === "bonus" ? bonus !== null : node < tokens.length) state.view.node = node;
 }
 
 function fillFrom(state, trace) {

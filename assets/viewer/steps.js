@@ -1,15 +1,14 @@
-// Moving in time: buttons, slider, and the bars of milliseconds per step that stand on it.
+// Moving in time: buttons, slider, and the bars of tokens per step that stand on it.
 
 import { h, s, setAttribute, setText } from "./dom.js";
 import { SPEEDS, speedName } from "./player.js";
 import { laneInView, METHODS } from "./state.js";
-import { milliseconds } from "./text.js";
+import { count } from "./text.js";
 
-const HEIGHT = 76;
+const HEIGHT = 48;
 const THUMB = 16; // width of the slider's thumb: its centre travels between half of it and the rest
-const CUT_AT = 3; // times the usual step
-const PARTS = ["draft", "verify", "commit"];
-const NAMES = { eagle: "EAGLE", plain: "Plain" };
+const PARTS = ["accepted", "bonus"];
+const NAMES = { eagle: "EAGLE", plain: "Plain", accepted: "accepted", bonus: "the target's own" };
 
 /** `{element, update(state, heading)}`; `act` has what the buttons do. */
 export function createSteps(act) {
@@ -50,17 +49,16 @@ export function createSteps(act) {
   return { element, update };
 }
 
+/** A bar per step: how many tokens it committed, accepted ones below the bonus token. */
 function createChart(act) {
-  const parts = Object.fromEntries(PARTS.map((part) => [part, s("path", { class: `ev-part-${part}` })]));
+  const parts = Object.fromEntries(PARTS.map((part) => [part, s("path", { class: `ev-bar-of-${part}` })]));
   const frame = (name) => s("rect", { class: name, y: 1, height: HEIGHT - 1, rx: 2 });
   const [cursor, lit] = [frame("ev-cursor"), frame("ev-lit-bar")];
-  const line = s("path", { class: "ev-plain-line" });
-  const svg = s("svg", { class: "ev-bars-of-steps", height: HEIGHT, "aria-hidden": "true" }, PARTS.map((part) => parts[part]), line, lit, cursor);
+  const svg = s("svg", { class: "ev-bars-of-steps", height: HEIGHT, "aria-hidden": "true" }, PARTS.map((part) => parts[part]), lit, cursor);
   const top = h("span", { class: "ev-top" }, "");
-  const plainNote = h("span", { class: "ev-plain-note" }, "");
-  const key = h("p", { class: "ev-key" }, h("span", {}, "ms per step"), plainNote, top);
+  const key = h("p", { class: "ev-key" }, h("span", {}, "tokens per step"), PARTS.map((part) => h("span", {}, h("i", { class: `ev-swatch ev-swatch-${part}` }), NAMES[part])), top);
   const box = h("div", { class: "ev-chart", role: "img" }, svg);
-  let drawn = {};
+  let drawn = { numSteps: 0 };
   let width = 600;
   new ResizeObserver(([{ contentRect }]) => { width = contentRect.width || width; }).observe(box);
   const stepUnder = (event) => {
@@ -72,15 +70,13 @@ function createChart(act) {
   svg.addEventListener("pointerleave", () => act.hover(null));
   const update = (state) => {
     const { steps } = laneInView(state);
-    const reference = typicalMs(state.lanes.plain.steps);
-    if (steps !== drawn.steps || steps.length !== drawn.numSteps || width !== drawn.width || reference !== drawn.reference) {
-      drawn = { steps, numSteps: steps.length, width, reference, ...drawBars(steps, { reference, width, parts }) };
-      const y = HEIGHT - (reference / drawn.most) * HEIGHT;
-      const isShown = reference && state.view.lane === "eagle";
-      setAttribute(line, "d", isShown ? `M0 ${y}H${width}` : "M0 0");
-      setText(plainNote, isShown ? `┄ a plain pass, ${milliseconds(reference)}` : "");
-      setText(top, steps.length ? `top ${milliseconds(drawn.most)}${drawn.isCut ? ", taller bars are cut" : ""}` : "");
-      setAttribute(box, "aria-label", steps.length ? `Milliseconds of ${steps.length} steps, at most ${milliseconds(drawn.most)}` : "No steps yet");
+    if (steps !== drawn.steps || steps.length !== drawn.numSteps || width !== drawn.width) {
+      const gap = (width - THUMB) / Math.max(steps.length - 1, 1);
+      drawn = { steps, numSteps: steps.length, width, gap, bar: Math.max(Math.min(gap * 0.7, THUMB), 1) };
+      const { most, ...shapes } = barShapes(steps, drawn);
+      for (const part of PARTS) setAttribute(parts[part], "d", shapes[part] || "M0 0");
+      setText(top, steps.length ? `at most ${count(most, "token")}` : "");
+      setAttribute(box, "aria-label", `Tokens of ${count(steps.length, "step")}, at most ${most}`);
     }
     const { view, hover } = state;
     frameStep(cursor, steps.length ? view.step : null, drawn);
@@ -89,44 +85,23 @@ function createChart(act) {
   return { element: h("div", {}, key, box), update };
 }
 
-function drawBars(steps, { reference, width, parts }) {
-  const { top: most, isCut } = scaleOf(steps, reference);
-  const gap = (width - THUMB) / Math.max(steps.length - 1, 1);
-  const bar = Math.max(Math.min(gap * 0.7, THUMB), 1);
-  const shape = barShapes(steps, { most, gap, bar });
-  for (const part of PARTS) setAttribute(parts[part], "d", shape[part]);
-  return { most, isCut, gap, bar };
+/** `{accepted, bonus, most}`: one path per part, scaled to the step that committed most. */
+export function barShapes(steps, { gap, bar }) {
+  const most = steps.reduce((top, { text }) => Math.max(top, text.length), 0);
+  const unit = HEIGHT / Math.max(most, 1);
+  const shapes = { accepted: "", bonus: "" };
+  for (const { number, path, bonus } of steps) {
+    const block = (part, from, height) => {
+      const x = THUMB / 2 + number * gap - bar / 2;
+      if (height) shapes[part] += `M${x.toFixed(1)} ${(HEIGHT - (from + height) * unit).toFixed(1)}h${bar.toFixed(1)}v${(height * unit - 1).toFixed(1)}h-${bar.toFixed(1)}z`;
+    };
+    block("accepted", 0, path.length - 1);
+    block("bonus", path.length - 1, bonus === null ? 0 : 1);
+  }
+  return { ...shapes, most };
 }
 
 function frameStep(rect, step, { gap, bar }) {
   setAttribute(rect, "width", step === null ? 0 : bar + 4);
   if (step !== null) setAttribute(rect, "x", THUMB / 2 + step * gap - bar / 2 - 2);
-}
-
-function barShapes(steps, { most, gap, bar }) {
-  const shape = { draft: "", verify: "", commit: "" };
-  for (const step of steps) {
-    const x = THUMB / 2 + step.number * gap - bar / 2;
-    let y = HEIGHT;
-    for (const part of PARTS) {
-      const height = (step[`${part}_ms`] / most) * HEIGHT;
-      y -= height;
-      shape[part] += `M${x.toFixed(1)} ${y.toFixed(1)}h${bar.toFixed(1)}v${height.toFixed(1)}h-${bar.toFixed(1)}z`;
-    }
-  }
-  return shape;
-}
-
-/** The top of the axis; a few steps far beyond the others are cut rather than flatten them all. */
-export function scaleOf(steps, reference) {
-  const longest = steps.reduce((most, { ms }) => Math.max(most, ms), reference) || 1;
-  const usual = CUT_AT * Math.max(typicalMs(steps), reference);
-  return longest > usual && usual > 0 ? { top: usual, isCut: true } : { top: longest, isCut: false };
-}
-
-/** The median length of a step. */
-export function typicalMs(steps) {
-  if (!steps.length) return 0;
-  const sorted = steps.map(({ ms }) => ms).sort((one, other) => one - other);
-  return sorted[Math.floor(sorted.length / 2)];
 }

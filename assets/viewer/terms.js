@@ -23,7 +23,6 @@ const MEANINGS = {
   commit: "Time after the target pass: coins on the host, cache, and the head's refresh from true features.",
   "target law": "The target's distribution over the next token, after temperature and cut-offs.",
   "draft law": "The head's distribution over the next token.",
-  "what if": "Recounted from this record, without a new run.",
 };
 
 /** `label` as a word that tells its meaning; `name` is its entry above. */

@@ -1,8 +1,7 @@
 // The draft tree of one step as SVG. Verdicts are told by line style and mark as well as colour.
 //
-// The box scrolls as any box does; zooming changes the drawing's scale within it. Elements are kept
-// from step to step, edges of one kind are one path, and what lies outside the box is not drawn, so
-// that a tree of hundreds of nodes is as quick as one of dozens.
+// The box scrolls as any box does; zooming changes the drawing's scale in it. To be quick, elements
+// are kept from step to step, edges of one kind are one path, and only what lies in the box is drawn.
 
 import { h, s } from "./dom.js";
 import { layoutTree } from "./layout.js";
@@ -37,19 +36,17 @@ export function layoutOf(step) {
 }
 
 /**
- * `{element, update, zoom, fit, drawWhole}`. `update({step, steps, pieces, selected, look, hovered})`
+ * `{element, update, zoom, fit}`. `update({step, steps, pieces, selected, look, hovered})`
  * draws one step in a box that is tall enough for the tallest of `steps`.
  */
 export function createTree({ onSelect, onHover }) {
-  const edges = Object.fromEntries(EDGE_KINDS.map((kind) => [kind, s("path", { class: `ev-edge ev-${kind}` })]));
-  const svg = s("svg", { class: "ev-tree", role: "tree", "aria-label": "Draft tree, left to right by depth" },
-    s("g", { "aria-hidden": "true" }, EDGE_KINDS.map((kind) => edges[kind])));
+  const { svg, edges } = createPicture();
   const element = h("div", { class: "ev-tree-box" }, svg);
   const camera = { scale: null, isFit: false, left: 0, top: 0, width: 700, height: MAX_HEIGHT };
   const pool = [];
   let shown = null;
 
-  const draw = () => shown && drawStep(shown, { svg, edges, pool, element, camera });
+  const draw = () => shown && drawStep(shown, { svg, edges, pool, camera });
   const node = (event) => {
     const at = event.target.closest?.("[data-node]")?.dataset.node;
     return at === undefined ? null : at === "bonus" ? "bonus" : Number(at);
@@ -96,13 +93,18 @@ export function createTree({ onSelect, onHover }) {
 
 /** The whole of a step as a fresh drawing, for a file. */
 export function drawWhole(step, { pieces, look }) {
-  const tree = createTree({ onSelect() {}, onHover() {} });
-  const { numColumns, numRows } = layoutOf(step);
-  const everywhere = { scale: 1, isFit: false, left: 0, top: 0, width: sizeOf(numColumns, "x"), height: sizeOf(numRows, "y") };
-  const svg = tree.element.firstChild;
-  const edges = Object.fromEntries(EDGE_KINDS.map((kind) => [kind, svg.querySelector(`.ev-${kind}`)]));
-  drawStep({ step, pieces, look, selected: null, hovered: null, layout: layoutOf(step) }, { svg, edges, pool: [], element: tree.element, camera: everywhere });
+  const layout = layoutOf(step);
+  const { svg, edges } = createPicture();
+  const camera = { scale: 1, isFit: false, left: 0, top: 0, width: sizeOf(layout.numColumns, "x"), height: sizeOf(layout.numRows, "y") };
+  drawStep({ step, pieces, look, selected: null, hovered: null, layout }, { svg, edges, pool: [], camera });
   return svg;
+}
+
+function createPicture() {
+  const edges = Object.fromEntries(EDGE_KINDS.map((kind) => [kind, s("path", { class: `ev-edge ev-${kind}` })]));
+  const svg = s("svg", { class: "ev-tree", role: "tree", "aria-label": "Draft tree, left to right by depth" },
+    s("g", { "aria-hidden": "true" }, EDGE_KINDS.map((kind) => edges[kind])));
+  return { svg, edges };
 }
 
 const sizeOf = (count, axis) => 2 * MARGIN + (count - 1) * PITCH[axis] + (axis === "x" ? NODE.width : NODE.height);
@@ -191,31 +193,28 @@ function createNode(svg) {
   const spoken = s("title"); // the node's name for screen readers, and its whole text for the mouse
   const group = s("g", { role: "treeitem" }, spoken, box, mark, token, s("text", { class: "ev-numbers", y: 34 }, note, draft, unit, accept));
   svg.append(group);
-  let written = {};
-  const write = (key, value, into) => {
-    if (written[key] === value) return;
-    written[key] = value;
-    into(value);
-  };
+  const written = [];
+  const writers = [
+    (value) => put(group, "display", value), (value) => put(group, "class", value), (value) => put(group, "transform", value),
+    (value) => put(group, "data-node", value), (value) => put(group, "aria-level", value), (value) => put(group, "tabindex", value),
+    (value) => put(group, "aria-selected", value), (value) => put(box, "d", value), (value) => put(token, "x", value),
+    (value) => writeName(token, value),
+    ...[spoken, mark, note, draft, unit, accept].map((element) => (value) => { element.textContent = value; }),
+  ];
+  const write = (values) => values.forEach((value, index) => {
+    if (written[index] === value) return;
+    written[index] = value;
+    writers[index](value);
+  });
   return {
-    hide: () => write("display", "none", (value) => put(group, "display", value)),
-    show(facts, { x, y }, { isSelected, isHovered }) {
-      write("display", "inline", (value) => put(group, "display", value));
-      write("class", `ev-node ev-${facts.kind}${isSelected ? " ev-selected" : ""}${isHovered ? " ev-lit" : ""}`, (value) => put(group, "class", value));
-      write("at", `translate(${x} ${y})`, (value) => put(group, "transform", value));
-      write("key", String(facts.key), (value) => put(group, "data-node", value));
-      write("spoken", facts.spoken, (value) => { spoken.textContent = value; });
-      write("level", facts.level, (value) => put(group, "aria-level", value));
-      write("tab", isSelected ? 0 : -1, (value) => put(group, "tabindex", value));
-      write("pressed", isSelected, (value) => put(group, "aria-selected", value));
-      write("box", facts.kind === "bonus" ? CUT : ROUND, (value) => put(box, "d", value));
-      write("mark", facts.mark, (value) => { mark.textContent = value; });
-      write("name", facts.kind === "bonus" ? clip(facts.name, LABEL_COLUMNS - 1) : clip(facts.name, LABEL_COLUMNS), (value) => writeName(token, value));
-      write("nameX", facts.mark ? 23 : 9, (value) => put(token, "x", value));
-      write("note", facts.note, (value) => { note.textContent = value; });
-      write("draft", facts.draft, (value) => { draft.textContent = value; });
-      write("unit", facts.accept ? "a " : "", (value) => { unit.textContent = value; });
-      write("accept", facts.accept, (value) => { accept.textContent = value; });
+    hide: () => write(["none"]),
+    show({ key, kind, name, mark: sign, level, spoken: words, draft: d, accept: a, note: under }, { x, y }, { isSelected, isHovered }) {
+      const isBonus = kind === "bonus";
+      write([
+        "inline", `ev-node ev-${kind}${isSelected ? " ev-selected" : ""}${isHovered ? " ev-lit" : ""}`, `translate(${x} ${y})`,
+        key, level, isSelected ? 0 : -1, isSelected, isBonus ? CUT : ROUND, sign ? 23 : 9,
+        clip(name, isBonus ? LABEL_COLUMNS - 1 : LABEL_COLUMNS), words, sign, under, d, a ? "a " : "", a,
+      ]);
     },
   };
 }

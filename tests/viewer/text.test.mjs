@@ -5,7 +5,7 @@ import test from "node:test";
 
 import { clip, milliseconds, ordinal, pieceOf, probability, treeName, visible } from "../../assets/viewer/text.js";
 import { niceCeiling, sameness } from "../../assets/viewer/score.js";
-import { scaleOf } from "../../assets/viewer/steps.js";
+import { barShapes } from "../../assets/viewer/steps.js";
 import { apply, initialState } from "../../assets/viewer/state.js";
 import { reason, summary } from "../../assets/viewer/why.js";
 import { eagleStep, plainStep, trace } from "./samples.mjs";
@@ -59,11 +59,12 @@ test("a node's fate is told with its numbers", () => {
   assert.equal(summary(plainStep(4)), "1 target pass, 1 token");
 });
 
-test("one step far beyond the others is cut, not let flatten them", () => {
-  const steps = [40, 50, 45, 900].map((ms) => ({ ms }));
-  assert.deepEqual(scaleOf(steps, 30), { top: 150, isCut: true });
-  assert.deepEqual(scaleOf(steps.slice(0, 3), 30), { top: 50, isCut: false });
-  assert.deepEqual(scaleOf([], 0), { top: 1, isCut: false });
+test("a step's bar shows accepted tokens below the bonus token", () => {
+  const { steps } = apply(initialState(), { v: 1, kind: "trace", run: "x", label: "", text: "", trace: trace([eagleStep(), { ...eagleStep(), path: [0], text: [" c"] }]) }).lanes.eagle;
+  const { accepted, bonus, most } = barShapes(steps, { gap: 20, bar: 10 });
+  assert.equal(most, 3);
+  assert.equal(accepted.split("M").length - 1, 1);
+  assert.match(bonus, /^M3.0 0.0h10.0v15.0h-10.0zM23.0 32.0h/);
 });
 
 test("the verdict on both texts says what it may", () => {

@@ -1,0 +1,117 @@
+// One quiet menu for everything that leaves the page or comes into it.
+
+import { h, setText } from "./dom.js";
+import { linkHash, provenance, pythonSnippet, runCsv, stepText } from "./exports.js";
+import { openTrace, packed, pngOf, save, svgText } from "./files.js";
+import { scene } from "./stage.js";
+import { stepInView } from "./state.js";
+
+/** `{element, update(state)}`; `onTrace(trace, name)` takes an opened file, `root` is where files can be dropped. */
+export function createShare({ root, onTrace, onCompare }) {
+  let state = null;
+  const said = h("p", { class: "ev-share-said ev-fine", role: "status" }, "");
+  const picker = h("input", { type: "file", accept: ".json,.gz,application/json", class: "ev-unseen", tabindex: -1, "aria-label": "Trace file" });
+  let taker = onTrace;
+  const take = async (file, receive) => {
+    try {
+      receive(await openTrace(file), file.name.slice(0, 80));
+      setText(said, "");
+      box.open = false;
+    } catch (error) {
+      setText(said, `Could not open ${file.name.slice(0, 60)}: ${error.message}.`);
+      box.open = true;
+    }
+  };
+  picker.addEventListener("change", () => {
+    if (picker.files[0]) take(picker.files[0], taker);
+    picker.value = "";
+  });
+  const pick = (receive) => () => {
+    taker = receive;
+    picker.click();
+  };
+  const copy = (what, text) => async () => {
+    const written = text();
+    const isCopied = await copyText(written, box);
+    setText(said, isCopied ? `${what} copied.` : "This browser lets no page copy; save a file instead.");
+  };
+  const name = (end) => `eagle-step-${state.view.step + 1}.${end}`;
+  const svg = () => svgText(stepInView(state), { pieces: state.pieces, look: scene(state, stepInView(state)).look, notes: provenance(state).join("\n"), host: root });
+  const trace = () => JSON.stringify(state.trace);
+  const groups = {
+    "The run": [
+      ["Open a trace…", pick(onTrace)],
+      ["Compare with a trace…", pick(onCompare)],
+      ["Save trace (.json)", () => save("eagle-trace.json", trace(), "application/json"), "trace"],
+      ["Save trace (.json.gz)", async () => save("eagle-trace.json.gz", await packed(trace())), "trace"],
+      ["Save run as CSV", () => save("eagle-run.csv", runCsv(state), "text/csv"), "trace"],
+      ["Copy Python that repeats it", copy("The snippet is", () => pythonSnippet(state)), "trace"],
+    ],
+    "This step": [
+      ["Copy a link to it", copy("The link is", () => `${location.origin}${location.pathname}${location.search}${linkHash(state)}`), "step"],
+      ["Copy it as text", copy("The step is", () => stepText(state)), "step"],
+      ["Save tree as SVG", () => save(name("svg"), svg(), "image/svg+xml"), "step"],
+      ["Save tree as PNG", async () => save(name("png"), await pngOf(svg())), "step"],
+    ],
+  };
+  const buttons = [];
+  const item = ([label, run, needs]) => {
+    const button = h("button", { type: "button", class: "ev-menu-item", onclick: run }, label);
+    buttons.push({ button, needs });
+    return h("li", {}, button);
+  };
+  const menu = h("div", { class: "ev-menu" },
+    Object.entries(groups).map(([title, items]) => h("div", {}, h("p", { class: "ev-fine" }, title), h("ul", {}, items.map(item)))), said, picker);
+  const box = h("details", { class: "ev-share" }, h("summary", { class: "ev-button" }, "Save and share"), menu);
+  closeWhenLeft(box);
+  acceptDrops(root, (file) => take(file, onTrace));
+  const update = (newState) => {
+    state = newState;
+    const has = { trace: state.trace !== null, step: stepInView(state) !== null && state.settings !== null };
+    for (const { button, needs } of buttons) button.disabled = needs !== undefined && !has[needs];
+  };
+  return { element: box, update };
+}
+
+/** Through the clipboard, or where that is refused through a selected field. */
+async function copyText(text, box) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const field = h("textarea", { class: "ev-unseen" });
+    field.value = text;
+    box.append(field);
+    field.select();
+    const isCopied = document.execCommand("copy");
+    field.remove();
+    return isCopied;
+  }
+}
+
+function closeWhenLeft(box) {
+  document.addEventListener("pointerdown", ({ target }) => {
+    if (!box.contains(target)) box.open = false;
+  });
+  box.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    box.open = false;
+    box.querySelector("summary").focus();
+  });
+}
+
+function acceptDrops(root, take) {
+  const isFile = (event) => event.dataTransfer?.types.includes("Files");
+  root.addEventListener("dragover", (event) => {
+    if (!isFile(event)) return;
+    event.preventDefault();
+    root.classList.add("ev-dropping");
+  });
+  root.addEventListener("dragleave", (event) => root.contains(event.relatedTarget) || root.classList.remove("ev-dropping"));
+  root.addEventListener("drop", (event) => {
+    if (!isFile(event)) return;
+    event.preventDefault();
+    root.classList.remove("ev-dropping");
+    take(event.dataTransfer.files[0]);
+  });
+}
