@@ -193,7 +193,7 @@ def test_the_tree_zooms_fits_and_is_dragged(visit: Visit) -> None:
     before = page.evaluate(width)
     press(visit, "+", "+")
     page.wait_for_function(f"{width} > {1.4 * before}")
-    box = page.locator(".ev-tree-box").bounding_box()
+    box = page.locator(".ev-tree-box").first.bounding_box()
     page.mouse.move(box["x"] + 300, box["y"] + box["height"] - 20)
     page.mouse.down()
     page.mouse.move(box["x"] + 180, box["y"] + box["height"] - 80)

@@ -1,9 +1,9 @@
 // The draft tree of one step as SVG. Verdicts are told by line style and mark as well as colour.
 //
-// The box scrolls as any box does; zooming changes the drawing's scale in it. To be quick, elements
-// are kept from step to step, edges of one kind are one path, and only what lies in the box is drawn.
+// The box scrolls as any box does; zooming changes the scale in it. To be quick, elements are used
+// again, edges of one kind are one path, and only what lies in the box is drawn.
 
-import { h, s } from "./dom.js";
+import { h, s, setAttribute } from "./dom.js";
 import { layoutTree } from "./layout.js";
 import { clip, pieceOf, probability } from "./text.js";
 import { VERDICTS, spoken } from "./why.js";
@@ -40,13 +40,18 @@ export function layoutOf(step) {
  * draws one step in a box that is tall enough for the tallest of `steps`.
  */
 export function createTree({ onSelect, onHover }) {
-  const { svg, edges } = createPicture();
+  const picture = createPicture();
+  const { svg } = picture;
   const element = h("div", { class: "ev-tree-box" }, svg);
   const camera = { scale: null, isFit: false, left: 0, top: 0, width: 700, height: MAX_HEIGHT };
-  const pool = [];
   let shown = null;
 
-  const draw = () => shown && drawStep(shown, { svg, edges, pool, camera });
+  const draw = () => {
+    if (!shown) return;
+    drawStep(shown, { ...picture, camera });
+    // Elements pass from node to node; the focus stays with the selected one.
+    if (svg.contains(document.activeElement)) svg.querySelector(".ev-selected")?.focus({ preventScroll: true });
+  };
   const node = (event) => {
     const at = event.target.closest?.("[data-node]")?.dataset.node;
     return at === undefined ? null : at === "bonus" ? "bonus" : Number(at);
@@ -81,12 +86,10 @@ export function createTree({ onSelect, onHover }) {
 
   const update = (next) => {
     const isOther = next.step !== shown?.step || next.selected !== shown?.selected;
-    const hasFocus = svg.contains(document.activeElement);
     shown = { ...next, layout: layoutOf(next.step) };
     element.style.height = `${boxHeight(next.steps, camera)}px`;
     draw();
     if (isOther) reveal(element, shown, camera);
-    if (hasFocus && isOther) svg.querySelector(".ev-selected")?.focus({ preventScroll: true });
   };
   return { element, update, zoom, fit };
 }
@@ -94,17 +97,17 @@ export function createTree({ onSelect, onHover }) {
 /** The whole of a step as a fresh drawing, for a file. */
 export function drawWhole(step, { pieces, look }) {
   const layout = layoutOf(step);
-  const { svg, edges } = createPicture();
+  const picture = createPicture();
   const camera = { scale: 1, isFit: false, left: 0, top: 0, width: sizeOf(layout.numColumns, "x"), height: sizeOf(layout.numRows, "y") };
-  drawStep({ step, pieces, look, selected: null, hovered: null, layout }, { svg, edges, pool: [], camera });
-  return svg;
+  drawStep({ step, pieces, look, selected: null, hovered: null, layout }, { ...picture, camera });
+  return picture.svg;
 }
 
 function createPicture() {
   const edges = Object.fromEntries(EDGE_KINDS.map((kind) => [kind, s("path", { class: `ev-edge ev-${kind}` })]));
-  const svg = s("svg", { class: "ev-tree", role: "tree", "aria-label": "Draft tree, left to right by depth" },
-    s("g", { "aria-hidden": "true" }, EDGE_KINDS.map((kind) => edges[kind])));
-  return { svg, edges };
+  const ground = s("g", {}, s("g", { "aria-hidden": "true" }, EDGE_KINDS.map((kind) => edges[kind])));
+  const svg = s("svg", { class: "ev-tree", role: "tree", "aria-label": "Draft tree, left to right by depth" }, ground);
+  return { svg, ground, edges, pool: [] };
 }
 
 const sizeOf = (count, axis) => 2 * MARGIN + (count - 1) * PITCH[axis] + (axis === "x" ? NODE.width : NODE.height);
@@ -121,31 +124,33 @@ function boxHeight(steps, camera) {
   return Math.min(Math.ceil(sizeOf(numRows, "y") * (camera.isFit ? 1 : camera.scale ?? 1)) + 14, MAX_HEIGHT);
 }
 
-function drawStep({ step, pieces, selected, look, hovered, layout }, { svg, edges, pool, camera }) {
+function drawStep({ step, pieces, selected, look, hovered, layout }, { svg, ground, edges, pool, camera }) {
   const scale = scaleOf(layout, camera);
   const [width, height] = [sizeOf(layout.numColumns, "x"), sizeOf(layout.numRows, "y")];
-  put(svg, "width", Math.round(width * scale));
-  put(svg, "height", Math.round(height * scale));
-  put(svg, "viewBox", `0 0 ${width} ${height}`);
-  put(svg, "class", scale < SCALES.far ? "ev-tree ev-far" : "ev-tree");
+  setAttribute(svg, "width", Math.round(width * scale));
+  setAttribute(svg, "height", Math.round(height * scale));
+  setAttribute(svg, "class", scale < SCALES.far ? "ev-tree ev-far" : "ev-tree");
+  setAttribute(ground, "transform", `scale(${scale})`); // a viewBox would have all text laid out anew
   const parents = parentsWithBonus(step);
   const at = (node) => ({ x: MARGIN + layout.columns[node] * PITCH.x, y: MARGIN + layout.rows[node] * PITCH.y });
   drawEdges(parents, look, at, edges);
   const isSeen = windowOf(camera, scale);
+  let numDrawn = 0;
   parents.forEach((_, node) => {
     const key = nodeKey(step, node);
     const kind = look.kinds[key === "bonus" ? look.kinds.length - 1 : node];
-    if (kind === null || (key !== selected && !isSeen(at(node)))) return pool[node]?.hide();
-    pool[node] ??= createNode(svg);
-    return pool[node].show(factsOf(step, node, { kind, key, pieces, look, layout }), at(node), { isSelected: key === selected, isHovered: key === hovered });
+    if (kind === null || (key !== selected && !isSeen(at(node)))) return;
+    pool[numDrawn] ??= createNode(ground);
+    pool[numDrawn].show(factsOf(step, node, { kind, key, pieces, look, layout }), at(node), { isSelected: key === selected, isHovered: key === hovered });
+    numDrawn += 1;
   });
-  for (let node = parents.length; node < pool.length; node++) pool[node]?.hide();
+  for (const spare of pool.slice(numDrawn)) spare.hide();
 }
 
-/** Whether a node's place lies in the visible part, with one node's room around it. */
+/** Whether a node's place lies in the visible part; laying out text is what drawing costs most. */
 function windowOf({ left, top, width, height }, scale) {
-  const [x, y] = [left / scale - PITCH.x, top / scale - PITCH.y];
-  const [right, bottom] = [(left + width) / scale + PITCH.x, (top + height) / scale + PITCH.y];
+  const [x, y] = [left / scale - NODE.width, top / scale - NODE.height];
+  const [right, bottom] = [(left + width) / scale, (top + height) / scale];
   return (place) => place.x >= x && place.x <= right && place.y >= y && place.y <= bottom;
 }
 
@@ -176,30 +181,28 @@ function factsOf(step, node, { kind, key, pieces, look, layout }) {
     key, kind, name, mark: MARKS[kind] ?? "",
     level: layout.columns[node] + 1,
     spoken: isBonus ? `bonus token ${name}` : isJudged ? spoken(step, node, name) : `token ${name}, draft probability ${probability(step.draft[node])}`,
-    draft: hasNumbers ? probability(step.draft[node]) : "",
-    accept: hasNumbers && look.hasAccept ? probability(step.accept[node]) : "",
-    note: isBonus ? "bonus token" : node === 0 ? "root" : "d ",
+    note: isBonus ? "bonus token" : node === 0 ? "root" : `d ${probability(step.draft[node])}`,
+    accept: hasNumbers && look.hasAccept ? `a ${probability(step.accept[node])}` : "",
   };
 }
 
 /** One node's elements; every property is written only where it differs from what is there. */
-function createNode(svg) {
+function createNode(ground) {
   const box = s("path", { class: "ev-box" });
   const mark = s("text", { class: "ev-mark", x: 9, y: 17 });
   const token = s("text", { class: "ev-token", y: 17 });
-  const [note, draft, unit, accept] = ["ev-unit", "ev-draft", "ev-unit", "ev-accept"].map((name) => s("tspan", { class: name }));
-  put(note, "x", 9);
-  put(unit, "x", 56);
+  const note = s("tspan", { x: 9 });
+  const accept = s("tspan", { class: "ev-accept", x: 56 });
   const spoken = s("title"); // the node's name for screen readers, and its whole text for the mouse
-  const group = s("g", { role: "treeitem" }, spoken, box, mark, token, s("text", { class: "ev-numbers", y: 34 }, note, draft, unit, accept));
-  svg.append(group);
+  const group = s("g", { role: "treeitem" }, spoken, box, mark, token, s("text", { class: "ev-numbers", y: 34 }, note, accept));
+  ground.append(group);
   const written = [];
   const writers = [
     (value) => put(group, "display", value), (value) => put(group, "class", value), (value) => put(group, "transform", value),
     (value) => put(group, "data-node", value), (value) => put(group, "aria-level", value), (value) => put(group, "tabindex", value),
     (value) => put(group, "aria-selected", value), (value) => put(box, "d", value), (value) => put(token, "x", value),
     (value) => writeName(token, value),
-    ...[spoken, mark, note, draft, unit, accept].map((element) => (value) => { element.textContent = value; }),
+    ...[spoken, mark, note, accept].map((element) => (value) => { element.textContent = value; }),
   ];
   const write = (values) => values.forEach((value, index) => {
     if (written[index] === value) return;
@@ -208,12 +211,12 @@ function createNode(svg) {
   });
   return {
     hide: () => write(["none"]),
-    show({ key, kind, name, mark: sign, level, spoken: words, draft: d, accept: a, note: under }, { x, y }, { isSelected, isHovered }) {
+    show({ key, kind, name, mark: sign, level, spoken: words, accept: a, note: under }, { x, y }, { isSelected, isHovered }) {
       const isBonus = kind === "bonus";
       write([
         "inline", `ev-node ev-${kind}${isSelected ? " ev-selected" : ""}${isHovered ? " ev-lit" : ""}`, `translate(${x} ${y})`,
         key, level, isSelected ? 0 : -1, isSelected, isBonus ? CUT : ROUND, sign ? 23 : 9,
-        clip(name, isBonus ? LABEL_COLUMNS - 1 : LABEL_COLUMNS), words, sign, under, d, a ? "a " : "", a,
+        clip(name, isBonus ? LABEL_COLUMNS - 1 : LABEL_COLUMNS), words, sign, under, a,
       ]);
     },
   };
@@ -243,7 +246,7 @@ function reveal(box, { step, selected, layout }, camera) {
   if (left !== camera.left || top !== camera.top) box.scrollTo(left, top);
 }
 
-/** With the mouse the ground can be taken and moved; fingers scroll anyway. */
+/** The mouse takes and moves the ground; fingers scroll. */
 function dragToPan(box) {
   let from = null;
   box.addEventListener("pointerdown", (event) => {
