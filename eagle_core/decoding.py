@@ -15,7 +15,7 @@ from eagle_core.noise import KeyedChance
 from eagle_core.sampling import LawMaker, SeededChance
 from eagle_core.sequence import Stops
 from eagle_core.text import StopStrings
-from eagle_core.trace import Node, Step, StopReason, Verdict
+from eagle_core.trace import Node, NodeLaws, Step, StopReason, TopLaw, Verdict
 from eagle_core.tree import ROOT
 from eagle_core.verify import choose, walk
 
@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 
     from eagle_core.options import RunOptions
     from eagle_core.rules import Rule
-    from eagle_core.sampling import Chance
+    from eagle_core.sampling import Chance, TargetLaw
     from eagle_core.sequence import Sequence
     from eagle_core.targets.base import Target, TargetRead, TargetRun
     from eagle_core.text import Decode
     from eagle_core.tree import DraftTree
     from eagle_core.verify import Acceptance
+
+
+NUM_TOP = 10  # tokens of a law that a trace shows
+LEAST_SHOWN = 0.001
 
 
 class Stopwatch:
@@ -111,6 +115,23 @@ class Decoding:
         return taken
 
 
+def top_laws(taken: Acceptance, target: TargetLaw) -> tuple[NodeLaws, ...]:
+    """The tops of both laws at the nodes that the walk visited, for the picture only."""
+    drawn = taken.tree.laws
+    return tuple(
+        NodeLaws(node, _top(target(node)), _top(drawn[node]) if node in drawn else None)
+        for node in taken.path
+    )
+
+
+def _top(law: Tensor) -> TopLaw:
+    """Of a law (V,)."""
+    probs, tokens = law.topk(min(NUM_TOP, len(law)))
+    num_shown = int((probs >= LEAST_SHOWN).sum())
+    shown = probs[:num_shown].clamp_max(1.0)
+    return TopLaw(tuple(tokens[:num_shown].tolist()), tuple(shown.tolist()))
+
+
 def chance_for(options: RunOptions) -> Chance:
     if options.resolved_rule == "seeded":
         return KeyedChance(options.seed)
@@ -123,6 +144,7 @@ def as_step(
     *,
     stop: StopReason | None,
     notice: str | None = None,
+    laws: tuple[NodeLaws, ...] = (),
 ) -> Step:
     """The record of one step: plain numbers, nothing that lives on a device."""
     return Step(
@@ -134,6 +156,7 @@ def as_step(
         commit_ms=clock.commit_ms,
         stop=stop,
         notice=notice,
+        laws=laws,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eagle_core.decoding import Decoding, StepClock, as_step
+from eagle_core.decoding import Decoding, StepClock, as_step, top_laws
 from eagle_core.sequence import Sequence
 from eagle_core.trace import Event, Prefill
 from eagle_core.tree import DraftTree
@@ -66,13 +66,15 @@ class Engine:
         draft_ms = decoding.watch.lap()
         read = decoding.run.score_tree(tree, taps=drafter.taps)
         verify_ms = decoding.watch.lap()
+        law = decoding.laws.after(sequence).of(tree, read)  # of the text before it grows
         taken = decoding.accept(tree, read, sequence)
         if self._is_drafting:
             drafter.observe(taken, read)
         sequence.commit(taken.committed)
         clock = StepClock(draft_ms, verify_ms, decoding.watch.lap())
         stop = decoding.stops.reason(sequence)
-        return as_step(taken, clock, stop=stop, notice=notice)
+        # The picture is made after the clock was read: it is no part of the step.
+        return as_step(taken, clock, stop=stop, notice=notice, laws=top_laws(taken, law))
 
     def _grow_tree(self, sequence: Sequence) -> DraftTree:
         decoding = self._decoding

@@ -80,6 +80,8 @@ class Recording:
         tokens = set(event.committed)
         if isinstance(event, Step):
             tokens.update(node.token for node in event.nodes)
+            for laws in event.laws:
+                tokens.update(laws.target.tokens, laws.draft.tokens if laws.draft else ())
         new = {token: self._piece(token) for token in sorted(tokens - self._pieces.keys())}
         self._pieces |= new
         return new

@@ -61,6 +61,26 @@ class Node:
 
 
 @dataclass(frozen=True)
+class TopLaw:
+    """The most probable tokens of a law, best first; the improbable rest is left out."""
+
+    tokens: tuple[int, ...]
+    probs: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class NodeLaws:
+    """Both laws after the path of a node that the walk visited.
+
+    `draft` is None where the head's whole law was not kept; its best tokens are the children then.
+    """
+
+    node: int
+    target: TopLaw
+    draft: TopLaw | None = None
+
+
+@dataclass(frozen=True)
 class Prefill:
     """The pass over the prompt and the first token it gave; not part of the decode phase."""
 
@@ -84,6 +104,7 @@ class Step:
 
     `path` begins with the root (node 0). `bonus` is None where a stop cut the step before it.
     `commit_ms` is everything after the target pass: acceptance, cache, drafter's refresh.
+    `laws` follows the path where it was recorded, else it is empty.
     """
 
     nodes: tuple[Node, ...]
@@ -94,6 +115,7 @@ class Step:
     commit_ms: float
     stop: StopReason | None = None
     notice: str | None = None
+    laws: tuple[NodeLaws, ...] = ()
 
     @property
     def ms(self) -> float:

@@ -9,7 +9,10 @@ nothing: a damaged or hostile file ends in a `TraceError`, never in another exce
             "draft_ms": 4.1, "verify_ms": 60.2, "commit_ms": 0.8}
     prefill = {"prompt_tokens": 31, "token": 5, "text": ["The"], "prefill_ms": 180.0, "stop": null}
 
-A verdict is one letter: o root, a accepted, x refused, - not reached.
+A verdict is one letter: o root, a accepted, x refused, - not reached. A step may also have the tops
+of both laws at nodes of its path, "draft" null where only the children are known:
+
+    "laws": [{"node": 0, "target": [[7, 9], [0.7, 0.2]], "draft": null}]
 """
 
 from __future__ import annotations
@@ -27,10 +30,12 @@ from eagle_core.trace import (
     Event,
     Lane,
     Node,
+    NodeLaws,
     Prefill,
     Settings,
     Step,
     StopReason,
+    TopLaw,
     Trace,
     Verdict,
 )
@@ -51,7 +56,9 @@ MAX_EVENTS = 100_000
 MAX_NODES = 4_096
 MAX_BYTES = 64 * 1024 * 1024
 MAX_TOKEN_DIGITS = 10
+MAX_TOP = 64
 SIGNIFICANT_DIGITS = 5
+LAW_DECIMALS = 3
 
 
 def event_to_json(event: Event, texts: Sequence[str]) -> Json:
@@ -65,7 +72,7 @@ def event_to_json(event: Event, texts: Sequence[str]) -> Json:
             "prefill_ms": _rounded(event.prefill_ms),
             "stop": stop,
         }
-    return {
+    step = {
         "tokens": [node.token for node in event.nodes],
         "parents": [node.parent for node in event.nodes],
         "verdicts": "".join(LETTERS[node.verdict] for node in event.nodes),
@@ -82,6 +89,18 @@ def event_to_json(event: Event, texts: Sequence[str]) -> Json:
         "stop": stop,
         "notice": event.notice,
     }
+    if event.laws:
+        step["laws"] = [_laws_to_json(laws) for laws in event.laws]
+    return step
+
+
+def _laws_to_json(laws: NodeLaws) -> Json:
+    draft = None if laws.draft is None else _top_to_json(laws.draft)
+    return {"node": laws.node, "target": _top_to_json(laws.target), "draft": draft}
+
+
+def _top_to_json(law: TopLaw) -> list[list[float]]:
+    return [list(law.tokens), [round(prob, LAW_DECIMALS) for prob in law.probs]]
 
 
 def trace_to_json(trace: Trace) -> Json:
@@ -172,7 +191,29 @@ def event_from_json(data: object) -> Event:
         commit_ms=record.get("commit_ms", _quantity),
         stop=stop,
         notice=record.maybe("notice", _text),
+        laws=tuple(_laws(laws, len(nodes)) for laws in record.maybe("laws", _list) or ()),
     )
+
+
+def _laws(data: object, num_nodes: int) -> NodeLaws:
+    record = _Record(data, "event.laws")
+    node = record.get("node", _whole)
+    if node >= num_nodes:
+        raise TraceError(f"laws of node {node}", expected=f"one of {num_nodes} nodes")
+    draft = record.maybe("draft", _list)
+    return NodeLaws(
+        node=node,
+        target=_top(record.get("target", _list)),
+        draft=None if draft is None else _top(draft),
+    )
+
+
+def _top(columns: list[object]) -> TopLaw:
+    record = _Record(dict(zip(("tokens", "probs"), columns, strict=False)), "event.laws")
+    tokens = record.each("tokens", _whole)
+    if len(tokens) > MAX_TOP:
+        raise TraceError(f"a law of {len(tokens)} tokens", expected=f"at most {MAX_TOP}")
+    return TopLaw(tuple(tokens), tuple(record.each("probs", _probability, length=len(tokens))))
 
 
 def _nodes(record: _Record) -> tuple[Node, ...]:

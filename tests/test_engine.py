@@ -375,7 +375,20 @@ def test_a_step_records_the_drafts_of_its_tree_and_the_coins_of_its_walk() -> No
                 assert (node.draw < node.accept_prob) == (node.verdict == "accepted")
             if node.parent == 0:
                 assert node.target_prob == pytest.approx(law[node.token])
+        check_laws(step, law)
         text += step.committed
+
+
+def check_laws(step: Step, law: list[float]) -> None:
+    """The tops of both laws, best first, at every node the walk visited; `law` is the root's."""
+    assert [laws.node for laws in step.laws] == [*step.path]
+    for laws in step.laws:
+        for top in (laws.target, laws.draft) if laws.draft else (laws.target,):
+            assert [*top.probs] == sorted(top.probs, reverse=True)
+            assert 0 < sum(top.probs) <= 1 + 1e-5
+        assert (laws.draft is None) == (not step.children[laws.node])
+    root = step.laws[0].target
+    assert root.probs == pytest.approx([law[token] for token in root.tokens])
 
 
 # The real drafter: its stable rows and its estimates, by single causal passes of the bare head.

@@ -15,7 +15,19 @@ from made import EXAMPLES, chain_step, lane, plain_and_eagle, prefill, trace
 
 from eagle_core import trace_json
 from eagle_core.errors import TraceError
-from eagle_core.trace import Event, Lane, Node, Prefill, Settings, Step, StopReason, Trace, Verdict
+from eagle_core.trace import (
+    Event,
+    Lane,
+    Node,
+    NodeLaws,
+    Prefill,
+    Settings,
+    Step,
+    StopReason,
+    TopLaw,
+    Trace,
+    Verdict,
+)
 from eagle_core.trace_json import dump_trace, event_from_json, event_to_json, load_trace
 
 # Round trip.
@@ -106,6 +118,40 @@ def test_the_form_is_the_documented_one() -> None:
         "prefill_ms": 100.0,
         "stop": "end_token",
     }
+
+
+def test_the_tops_of_both_laws_survive_with_three_digits() -> None:
+    laws = (
+        NodeLaws(0, TopLaw((7, 9), (0.123456, 0.1)), TopLaw((7,), (0.5,))),
+        NodeLaws(1, TopLaw((), ())),
+    )
+    step = replace(chain_step(5, 7, 9, kept=1, bonus=11), laws=laws)
+    form = event_to_json(step, ["a", "b"])
+    assert form["laws"] == [
+        {
+            "node": 0,
+            "target": [[7, 9], [0.123, 0.1]],
+            "draft": [[7], [0.5]],
+        },
+        {"node": 1, "target": [[], []], "draft": None},
+    ]
+    assert event_to_json(event_from_json(form), ["a", "b"]) == form
+
+
+@pytest.mark.parametrize(
+    "laws",
+    [
+        5,
+        [5],
+        [{"node": 9, "target": [[], []]}],
+        [{"node": 0, "target": [[5], []]}],
+        [{"node": 0, "target": [[5], [2]]}],
+        [{"node": 0, "target": [[5] * 65, [0] * 65]}],
+        [{"node": 0}],
+    ],
+)
+def test_laws_that_cannot_be_are_refused(laws: Any) -> None:
+    refused(with_eagle_step(laws=laws), "law")
 
 
 def test_numbers_keep_five_digits_whatever_their_size() -> None:

@@ -89,9 +89,9 @@ function lawsCard(step, node, { pieces, look }) {
 export function lawRows(step, parent) {
   const laws = (step.laws ?? []).find(({ node }) => node === parent);
   if (!laws) return [];
-  const target = new Map(laws.target.tokens.map((token, rank) => [token, laws.target.probs[rank]]));
+  const target = new Map(laws.target[0].map((token, rank) => [token, laws.target[1][rank]]));
   const draft = new Map(childrenOf(step.parents)[parent].map((child) => [step.tokens[child], step.draft[child]]));
-  laws.draft?.tokens.forEach((token, rank) => draft.set(token, laws.draft.probs[rank]));
+  laws.draft?.[0].forEach((token, rank) => draft.set(token, laws.draft[1][rank]));
   const tokens = [...new Set([...target.keys(), ...draft.keys()])];
   const rows = tokens.map((token) => ({ token, target: target.get(token) ?? null, draft: draft.get(token) ?? null }));
   const weight = ({ target: one, draft: other }) => Math.max(one ?? 0, other ?? 0);

@@ -7,7 +7,7 @@ import * as now from "./state.js";
 
 export const KEYS = [
   ["← →", "a step back or forward; with Shift ten (, and . also within the tree)"],
-  ["Home End", "first and last step"],
+  ["Home End", "first, last step"],
   ["Space", "play or pause; < and > change the speed"],
   ["[ ]", "a phase of the step back or forward"],
   ["↑ ↓ ← →", "in the tree: neighbour, parent, first child"],

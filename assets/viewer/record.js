@@ -99,10 +99,12 @@ const laws = (length) => (record, name) => {
   if (record.node >= length) fail(`laws of node ${record.node}`, `one of ${length} nodes`);
 };
 
-function law(record, name) {
-  fields({ tokens: each(whole) })(record, name);
-  fields({ probs: each(probability, record.tokens.length) })(record, name);
-  if (record.tokens.length > MAX_TOP) fail(`a law of ${record.tokens.length} tokens`, `at most ${MAX_TOP}`);
+function law(columns, name) {
+  list(columns, name);
+  const [tokens, probs] = columns;
+  each(whole)(tokens, name);
+  each(probability, tokens.length)(probs, name);
+  if (tokens.length > MAX_TOP) fail(`a law of ${tokens.length} tokens`, `at most ${MAX_TOP}`);
 }
 
 /** The trace in `content`, checked; throws a RecordError. */

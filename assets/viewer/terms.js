@@ -1,4 +1,4 @@
-// The project's words and what they mean, shown where a word stands: on hover, and on focus.
+// The project's words and what they mean, shown on hover and on focus.
 
 import { h, setText } from "./dom.js";
 

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { arithmetic } from "../../assets/viewer/arithmetic.js";
+import { lawRows } from "../../assets/viewer/inspector.js";
 import { eagleStep } from "./samples.mjs";
 
 const siblings = (columns) => ({ ...eagleStep(), tokens: [5, 7, 8, 9], parents: [null, 0, 0, 0], verdicts: "oxa-", path: [0, 2], ...columns });
@@ -38,4 +39,13 @@ test("without replacement both laws lose what was drawn", () => {
 test("a rule that is not known here still shows its coin", () => {
   const step = siblings({ accept: [null, 0.6, 0.5, 1], draw: [null, 0.7, 0.3, null] });
   assert.deepEqual(arithmetic(step, 2, "block"), ["draw 0.3000 < 0.5000: kept"]);
+});
+
+test("both laws stand side by side, best of the target first; children stand in for an unkept draft law", () => {
+  const laws = [{ node: 0, target: [[8, 7], [0.7, 0.2]], draft: null }, { node: 1, target: [[9], [0.9]], draft: [[9, 4], [0.5, 0.4]] }];
+  const step = { ...eagleStep(), laws };
+  assert.deepEqual(lawRows(step, 0), [{ token: 8, target: 0.7, draft: 0.3 }, { token: 7, target: 0.2, draft: 0.6 }]);
+  assert.deepEqual(lawRows(step, 1), [{ token: 9, target: 0.9, draft: 0.5 }, { token: 4, target: null, draft: 0.4 }]);
+  assert.deepEqual(lawRows(step, 3), []);
+  assert.deepEqual(lawRows(eagleStep(), 0), []);
 });

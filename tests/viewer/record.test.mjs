@@ -39,8 +39,8 @@ test("laws are checked where there are any", () => {
     copy.lanes[1].events[1].laws = laws;
     return JSON.stringify(copy);
   };
-  readTrace(withLaws([{ node: 0, target: { tokens: [5, 7], probs: [0.6, 0.2] }, draft: null }]));
-  for (const wrong of [5, [5], [{ node: 99, target: { tokens: [], probs: [] } }], [{ node: 0, target: { tokens: [5], probs: [] } }], [{ node: 0, target: { tokens: [5], probs: [2] } }], [{ node: 0 }]]) {
+  readTrace(withLaws([{ node: 0, target: [[5, 7], [0.6, 0.2]], draft: null }]));
+  for (const wrong of [5, [5], [{ node: 99, target: [[], []] }], [{ node: 0, target: [[5], []] }], [{ node: 0, target: [[5], [2]] }], [{ node: 0 }]]) {
     assert.throws(() => readTrace(withLaws(wrong)), RecordError);
   }
 });
