@@ -85,7 +85,7 @@ def test_time_is_moved_by_slider_bars_and_tokens(visit: Visit) -> None:
     visit.see(TITLE, "Step 5 of ")
     page.click(f"{LANE.format('eagle')} [data-step='6']")
     visit.see(TITLE, "Step 7 of ")
-    page.click(".ev-bars-of-steps", position={"x": 9, "y": 60})
+    page.click(".ev-bars-of-steps", position={"x": 9, "y": 30})
     visit.see(TITLE, "Step 1 of ")
     page.click(f"{LANE.format('plain')} [data-step='3']")
     visit.see(TITLE, "Plain pass 4 of ")
