@@ -105,9 +105,12 @@ class Decoding:
         law = self.laws.after(sequence).law(read.logits[-1])
         return choose(law, rule=self.rule, chance=self.chance.ahead(len(sequence)))
 
-    def accept(self, tree: DraftTree, read: TargetRead, sequence: Sequence) -> Acceptance:
+    def target_law(self, tree: DraftTree, read: TargetRead, sequence: Sequence) -> TargetLaw:
+        """The processed law at each node of the scored tree, the text so far before it."""
+        return self.laws.after(sequence).of(tree, read)
+
+    def accept(self, tree: DraftTree, law: TargetLaw, sequence: Sequence) -> Acceptance:
         """Walk the scored tree, cut at a stop, and keep just that path in the cache."""
-        law = self.laws.after(sequence).of(tree, read)
         here = self.chance.ahead(len(sequence))
         taken = walk(tree, law, rule=self.rule, chance=here)
         taken = self.stops.cut(taken, sequence)

@@ -66,8 +66,8 @@ class Engine:
         draft_ms = decoding.watch.lap()
         read = decoding.run.score_tree(tree, taps=drafter.taps)
         verify_ms = decoding.watch.lap()
-        law = decoding.laws.after(sequence).of(tree, read)  # of the text before it grows
-        taken = decoding.accept(tree, read, sequence)
+        law = decoding.target_law(tree, read, sequence)
+        taken = decoding.accept(tree, law, sequence)
         if self._is_drafting:
             drafter.observe(taken, read)
         sequence.commit(taken.committed)

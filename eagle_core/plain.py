@@ -53,7 +53,7 @@ class Plain:
         tree = DraftTree.root_only(sequence.root)
         read = decoding.run.score_tree(tree)
         verify_ms = decoding.watch.lap()
-        taken = decoding.accept(tree, read, sequence)
+        taken = decoding.accept(tree, decoding.target_law(tree, read, sequence), sequence)
         sequence.commit(taken.committed)
         clock = StepClock(0.0, verify_ms, decoding.watch.lap())
         return as_step(taken, clock, stop=decoding.stops.reason(sequence))

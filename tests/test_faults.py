@@ -191,8 +191,7 @@ def position_plus_one_in_the_head(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_stop_cut_after_the_cache_was_kept(patch: pytest.MonkeyPatch) -> None:
-    def accept(self: Decoding, tree: DraftTree, read: Any, sequence: Any) -> Any:
-        law = self.laws.after(sequence).of(tree, read)
+    def accept(self: Decoding, tree: DraftTree, law: Any, sequence: Any) -> Any:
         taken = verify.walk(tree, law, rule=self.rule, chance=self.chance)
         self.run.keep_path(taken.path)
         return self.stops.cut(taken, sequence)
