@@ -10,7 +10,7 @@ export function arithmetic(step, node, rule) {
   if (node === 0 || step.accept[node] === null) return [];
   const before = siblingsBefore(step, node);
   const lines = { greedy, one_hot: oneHot, without_replacement: withoutReplacement }[rule]?.(step, node, before) ?? [];
-  return [...lines, ...coin(step, node)];
+  return [...lines, ...coin(step, node, rule)];
 }
 
 function siblingsBefore(step, node) {
@@ -47,10 +47,12 @@ function withoutReplacement(step, node, before) {
   ];
 }
 
-function coin(step, node) {
+/** A block's coins do not decide node by node. */
+function coin(step, node, rule) {
   const [draw, a] = [step.draw[node], step.accept[node]];
   if (draw === null) return [];
-  return [`draw ${draw.toFixed(4)} ${draw < a ? "<" : "≥"} ${a.toFixed(4)}: ${draw < a ? "kept" : "refused"}`];
+  const end = rule === "block" ? "" : draw < a ? ": kept" : ": refused";
+  return [`draw ${draw.toFixed(4)} ${draw < a ? "<" : "≥"} ${a.toFixed(4)}${end}`];
 }
 
 const sum = (numbers) => numbers.reduce((total, one) => total + (one ?? 0), 0);

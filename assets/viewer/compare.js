@@ -21,7 +21,6 @@ export function verdictOf(one, other) {
   return { step, text: `Equal until step ${step + 1}. There ${sentence(differenceOf(mine[step], yours[step]), mine[step], yours[step], one.pieces, other.pieces)}${settings}` };
 }
 
-/** What comes first within a step: the draft, the verdicts, the bonus token. */
 function differenceOf(mine, yours) {
   const same = (name) => JSON.stringify(mine[name]) === JSON.stringify(yours[name]);
   if (!same("tokens") || !same("parents")) return "draft";
@@ -51,7 +50,7 @@ function pathSentence(mine, yours, pieces) {
 function settingsThatDiffer(one, other) {
   const facts = ({ settings, environment }) => ({ ...settings, target: environment.target, head: environment.head, dtype: environment.dtype, device: environment.device });
   const [mine, yours] = [facts(one), facts(other)];
-  const names = Object.keys(mine).filter((name) => mine[name] !== yours[name]);
+  const names = Object.keys(mine).filter((name) => String(mine[name]) !== String(yours[name]));
   if (!names.length) return " Settings and machine are the same.";
   return ` What differs: ${names.map((name) => `${name.replaceAll("_", " ")} ${mine[name]} against ${yours[name]}`).join(", ")}.`;
 }

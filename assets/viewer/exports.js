@@ -1,6 +1,4 @@
-// What a visitor can take along: the step as text, the run as CSV, a snippet, a link. Pure.
-//
-// Each carries the environment it came from, so that no figure travels without its machine.
+// What a visitor can take along, each with the environment it came from. Pure.
 
 import { lookOf } from "./phases.js";
 import { figures, laneInView, METHODS, speedup, stepInView } from "./state.js";
@@ -17,7 +15,7 @@ export function provenance({ environment, settings, created, prompt }) {
   return [
     `target ${target}, head ${head}`,
     `${device}, ${dtype}, ${threads} threads${programs ? `, ${programs}` : ""}`,
-    `tree ${settings.tree}, rule ${settings.rule}, temperature ${settings.temperature}, top-p ${settings.top_p}, top-k ${settings.top_k}, seed ${settings.seed}, at most ${settings.max_new_tokens} tokens`,
+    Object.entries(settings).map(([name, value]) => `${name.replaceAll("_", " ")} ${JSON.stringify(value)}`).join(", "),
     `recorded ${created ?? "just now"} with EAGLE, step by step`,
     `prompt ${JSON.stringify(prompt)}`,
   ];
@@ -57,7 +55,7 @@ const cell = (text) => `"${JSON.stringify(text).replaceAll('"', '""')}"`;
 /** Python that repeats the run with this project's engine; JSON's texts and numbers are Python's, too. */
 export function pythonSnippet(state) {
   const { settings, prompt } = state;
-  const options = ["max_new_tokens", "temperature", "top_p", "top_k", "seed", "tree", "rule"].map((name) => `    ${name}=${JSON.stringify(settings[name])},`);
+  const options = Object.entries(settings).map(([name, value]) => `    ${name}=${name === "stop" ? `tuple(${JSON.stringify(value)})` : JSON.stringify(value)},`);
   return [
     ...provenance(state).slice(0, 2).map((line) => `# ${line}`),
     "from eagle_core import RunOptions, dump_trace", "from eagle_core.workbench import Workbench", "",

@@ -42,7 +42,7 @@ export function save(name, content, type) {
 
 export const packed = (text) => new Response(new Blob([text]).stream().pipeThrough(new CompressionStream("gzip"))).blob();
 
-/** The whole tree as the text of an SVG file, its looks written into it, with `notes` as its description. */
+/** The whole tree as an SVG file with its looks written into it and `notes` as its description. */
 export function svgText(step, { pieces, look, notes, host }) {
   const svg = drawWhole(step, { pieces, look });
   const place = h("div", { class: "ev-unseen", "aria-hidden": "true" }, svg);

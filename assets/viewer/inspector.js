@@ -5,7 +5,7 @@ import { h, s } from "./dom.js";
 import { childrenOf } from "./layout.js";
 import { term } from "./terms.js";
 import { milliseconds, ordinal, pieceOf, probability } from "./text.js";
-import { layoutOf } from "./tree.js";
+import { MARKS, layoutOf } from "./tree.js";
 import { VERDICTS, bonusReason, reason } from "./why.js";
 
 const NUM_BARS = 10;
@@ -31,7 +31,7 @@ function nodeCard(step, node, { pieces, look, rule }) {
       look.hasAccept ? bar("target probability", step.target[node], "target") : null,
       look.hasAccept ? bar("acceptance probability", step.accept[node], "accept", isJudged ? step.draw[node] : null) : null),
     lines.length ? h("div", { class: "ev-arithmetic" }, lines.map((line) => h("p", {}, line))) : null,
-    isJudged ? h("p", { class: "ev-reason" }, reason(step, node)) : null);
+    isJudged ? h("p", { class: "ev-reason" }, reason(step, node, rule)) : null);
 }
 
 function bonusCard(step, pieces) {
@@ -42,7 +42,7 @@ function bonusCard(step, pieces) {
 }
 
 function title(name, kind, verdict) {
-  const mark = { accepted: "✓ ", refused: "✕ ", bonus: "◆ " }[kind] ?? "";
+  const mark = MARKS[kind] ? `${MARKS[kind]} ` : "";
   return h("h3", { class: "ev-node-title" }, h("code", {}, name), h("span", { class: `ev-verdict ev-${kind}` }, mark, term(verdict)));
 }
 

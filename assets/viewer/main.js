@@ -72,7 +72,7 @@ function coalesce(callback) {
   };
 }
 
-/** Everything a visitor can do, by whatever means; each act changes the state and has it drawn. */
+/** Everything a visitor can do; each act changes the state and has it drawn. */
 function actions(state, draw) {
   const player = createPlayer(state, { draw, phasesOf: (step) => phasesOf(step, state.pieces) });
   const changing = (change) => (...args) => {
@@ -148,7 +148,7 @@ function createPage(act) {
   const facts = h("p", { class: "ev-facts ev-fine" }, "");
   const badge = h("p", { class: "ev-badge" }, "");
   const announcer = h("p", { class: "ev-unseen", "aria-live": "polite" }, "");
-  const empty = h("p", { class: "ev-empty" }, "Type a prompt above and press Run: both lanes answer it here, token by token.");
+  const empty = h("p", { class: "ev-empty" }, "Type a prompt above and press Run: both lanes answer it here.");
   const content = h("div", { class: "ev-content" },
     score.element,
     h("div", { class: "ev-lanes" }, now.METHODS.map((method) => lanes[method].element)),

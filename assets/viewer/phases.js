@@ -32,9 +32,9 @@ function coinPhase(step, node, pieces) {
   const name = `‹${pieceOf(pieces, step.tokens[node])}›`;
   const draw = step.draw[node];
   const why = draw === null
-    ? (isKept ? "is the target's own choice" : "is not the target's choice")
+    ? `the target ${isKept ? "agrees" : "does not agree"}`
     : `draw ${draw.toFixed(2)}, acceptance probability ${step.accept[node].toFixed(2)}`;
-  return { kind: "coin", node, mark: isKept ? "✓" : "✕", text: `${name} ${draw === null ? "" : "· "}${why}: ${isKept ? "kept" : "refused"}` };
+  return { kind: "coin", node, mark: isKept ? "✓" : "✕", text: `${name} · ${why}: ${isKept ? "kept" : "refused"}` };
 }
 
 function commitText(step, pieces) {

@@ -3,7 +3,7 @@
 // Whatever is wrong with a file ends in one sentence (a RecordError), never in another exception;
 // both readers are tested over the same fixtures.
 
-const TRACE_VERSION = 1;
+const VERSIONS = [1, 2];
 export const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_EVENTS = 100_000;
 const MAX_NODES = 4_096;
@@ -16,12 +16,13 @@ const fail = (got, expected) => {
   throw new RecordError(expected ? `${got}; expected ${expected}` : got);
 };
 
-// Checks of one value, to be put together below ------------------------------------------------
+// Checks of one value ------------------------------------------------
 
 const kind = (expected, isRight) => (value, name) => isRight(value) || fail(`${name} is ${shown(value)}`, expected);
 const text = kind("text", (value) => typeof value === "string");
 const whole = kind("a whole number of at least 0", (value) => Number.isInteger(value) && value >= 0 && value < 2 ** 63);
 const quantity = kind("a finite number of at least 0", (value) => typeof value === "number" && value >= 0 && value < 1e15);
+const finite = kind("a finite number", (value) => typeof value === "number" && Math.abs(value) < 1e15);
 const probability = kind("a probability", (value) => typeof value === "number" && value >= 0 && value <= 1);
 const object = kind("an object", (value) => typeof value === "object" && value !== null && !Array.isArray(value));
 const list = kind("a list", Array.isArray);
@@ -47,9 +48,10 @@ const fields = (checks) => (record, name) => {
 /** At most sixty characters of a value, on one line. */
 const shown = (value) => (value === undefined ? "missing" : JSON.stringify(value)).slice(0, 60);
 
-// A trace ----------------------------------------------------------------------------------------
+// A trace ------------------------------------------------------------
 
-const settings = fields({ max_new_tokens: whole, temperature: quantity, top_p: probability, top_k: whole, seed: whole, tree: text, rule: text });
+const settings = { max_new_tokens: whole, temperature: quantity, top_p: probability, top_k: whole, seed: whole, tree: text, rule: text };
+const sinceTwo = { min_p: probability, repetition_penalty: quantity, presence_penalty: finite, frequency_penalty: finite, stop: each(text) };
 const environment = fields({ target: text, head: text, device: text, dtype: text, threads: whole, versions: values(text) });
 
 function pieces(record, name) {
@@ -117,7 +119,8 @@ export function readTrace(content) {
     fail("a file that is not JSON", "a saved trace");
   }
   fields({ version: whole })(trace, "trace");
-  if (trace.version !== TRACE_VERSION) fail(`a trace of version ${trace.version}`, `version ${TRACE_VERSION}`);
-  fields({ prompt: text, created: text, settings, environment, pieces, lanes: each(lane) })(trace, "trace");
+  if (!VERSIONS.includes(trace.version)) fail(`a trace of version ${trace.version}`, `version ${VERSIONS.join(" or ")}`);
+  const asked = trace.version === 1 ? settings : { ...settings, ...sinceTwo };
+  fields({ prompt: text, created: text, settings: fields(asked), environment, pieces, lanes: each(lane) })(trace, "trace");
   return trace;
 }

@@ -6,7 +6,7 @@ import { openTrace, packed, pngOf, save, svgText } from "./files.js";
 import { scene } from "./stage.js";
 import { stepInView } from "./state.js";
 
-/** `{element, update(state)}`; `onTrace(trace, name)` takes an opened file, `root` is where files can be dropped. */
+/** `{element, update(state)}`; files dropped on `root` or picked go to `onTrace(trace, name)`. */
 export function createShare({ root, onTrace, onCompare }) {
   let state = null;
   const said = h("p", { class: "ev-share-said ev-fine", role: "status" }, "");
@@ -33,7 +33,7 @@ export function createShare({ root, onTrace, onCompare }) {
   const copy = (what, text) => async () => {
     const written = text();
     const isCopied = await copyText(written, box);
-    setText(said, isCopied ? `${what} copied.` : "This browser lets no page copy; save a file instead.");
+    setText(said, isCopied ? `${what} copied.` : "This browser lets no page copy.");
   };
   const name = (end) => `eagle-step-${state.view.step + 1}.${end}`;
   const svg = () => svgText(stepInView(state), { pieces: state.pieces, look: scene(state, stepInView(state)).look, notes: provenance(state).join("\n"), host: root });
@@ -73,7 +73,7 @@ export function createShare({ root, onTrace, onCompare }) {
   return { element: box, update };
 }
 
-/** Through the clipboard, or where that is refused through a selected field. */
+/** Through the clipboard, else through a selected field. */
 async function copyText(text, box) {
   try {
     await navigator.clipboard.writeText(text);

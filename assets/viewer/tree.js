@@ -16,7 +16,7 @@ const SMALLEST_SCALE = 0.92; // of a tree that is too wide, until the visitor zo
 const SCALES = { least: 0.12, most: 2.5, far: 0.5 }; // below `far` no letter can be read
 const MAX_HEIGHT = 560;
 const EDGE_KINDS = ["drafted", "unreached", "refused", "bonus", "accepted"]; // later ones lie on top
-const MARKS = { accepted: VERDICTS.a.mark, refused: VERDICTS.x.mark, bonus: "◆" };
+export const MARKS = { accepted: VERDICTS.a.mark, refused: VERDICTS.x.mark, bonus: "◆" };
 const ROUND = `M7 0h${NODE.width - 14}a7 7 0 0 1 7 7v${NODE.height - 14}a7 7 0 0 1-7 7h-${NODE.width - 14}a7 7 0 0 1-7-7v-${NODE.height - 14}a7 7 0 0 1 7-7z`;
 // Cut corners: the bonus token is no draft, and looks like none.
 const CUT = `M9 0H${NODE.width - 9}L${NODE.width} ${NODE.height / 2}L${NODE.width - 9} ${NODE.height}H9L0 ${NODE.height / 2}Z`;

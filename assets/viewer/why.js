@@ -9,21 +9,19 @@ export const VERDICTS = {
   "-": { name: "not reached", mark: "" },
 };
 
-/** One sentence about node `node` of `step`. */
-export function reason(step, node) {
+const CHOICES = { greedy: "the token it holds most probable", seeded: "its own draw here, the one plain decoding makes too" };
+
+/** One sentence about node `node` of `step`, judged by `rule`. */
+export function reason(step, node, rule = "greedy") {
   if (node === 0) return "The root: the last token already in the text. Everything here is guessed after it.";
   if (step.verdicts[node] === "-") return whyNotReached(step, node);
-  if (step.draw[node] !== null) return whyByDraw(step, node);
-  if (step.verdicts[node] === "a") return "It is the token the target itself holds most probable here, so it is kept.";
-  return "The target holds another token most probable here, so this one is refused.";
-}
-
-function whyByDraw(step, node) {
-  const draw = step.draw[node].toFixed(3);
-  const chance = step.accept[node].toFixed(3);
-  return step.verdicts[node] === "a"
-    ? `The draw ${draw} is below the acceptance probability ${chance}, so it is kept.`
-    : `The draw ${draw} is not below the acceptance probability ${chance}, so it is refused.`;
+  const isKept = step.verdicts[node] === "a";
+  const end = isKept ? "so it is kept." : "so it is refused.";
+  if (rule === "block") return "The chain is judged as a whole: the longest block whose coin wins is kept.";
+  const [draw, chance] = [step.draw[node], step.accept[node].toFixed(3)];
+  if (draw !== null) return `The draw ${draw.toFixed(3)} is ${isKept ? "" : "not "}below the acceptance probability ${chance}, ${end}`;
+  if (rule in CHOICES) return `The target takes ${CHOICES[rule]}: ${isKept ? "this" : "another"} one, ${end}`;
+  return `Its acceptance probability is ${chance}, ${end}`;
 }
 
 function whyNotReached(step, node) {

@@ -63,8 +63,8 @@ test("the step as text tells every node and the machine", () => {
 });
 
 test("the snippet repeats the run's options", () => {
-  const snippet = pythonSnippet(opened([eagleStep()], { seed: 3 }));
-  assert.match(snippet, /seed=3,\n {4}tree="tree:8",\n {4}rule="greedy",/);
+  const snippet = pythonSnippet(opened([eagleStep()], { seed: 3, stop: ["END"] }));
+  for (const option of ['seed=3,', 'tree="tree:8",', 'rule="greedy",', 'stop=tuple(["END"]),']) assert.ok(snippet.includes(`\n    ${option}\n`));
   assert.match(snippet, /bench.race\("Hi", options\)/);
 });
 

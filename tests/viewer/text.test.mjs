@@ -48,7 +48,10 @@ test("numbers read well", () => {
 
 test("a node's fate is told with its numbers", () => {
   const step = eagleStep();
-  assert.match(reason(step, 1), /most probable/);
+  assert.match(reason(step, 1), /most probable: this one, so it is kept/);
+  assert.match(reason(step, 1, "seeded"), /its own draw here/);
+  assert.match(reason(step, 1, "lossy_typical"), /acceptance probability is 1.000, so it is kept/);
+  assert.match(reason(step, 1, "block"), /as a whole/);
   assert.match(reason(step, 2), /a sibling before it was kept/);
   const sampled = { ...step, draw: [null, 0.25, null, 0.5], accept: [null, 0.75, 0, 0.9] };
   assert.match(reason(sampled, 1), /draw 0\.250 is below the acceptance probability 0\.750/);
