@@ -37,7 +37,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def shared(browser: Any, address: str) -> Iterator[Visit]:
     visit = Visit(browser, address)
-    visit.page.set_default_timeout(15_000)
     visit.wait_for_status("Ready")
     yield visit
     visit.close()
@@ -263,7 +262,7 @@ def test_the_race_is_replayed_at_a_chosen_speed(visit: Visit) -> None:
     page.get_by_label("Play (Space)").wait_for()
     assert page.locator(".ev-lane-eagle .ev-veiled").count() > 30
     press(visit, ">", ">")
-    assert page.input_value(".ev-speed-choice") == "0.5"
+    page.wait_for_function("document.querySelector('.ev-speed-choice').value === '0.5'")
     page.select_option(".ev-speed-choice", value="4")
     page.focus(".ev-panel")
     press(visit, "Space")

@@ -35,7 +35,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def visit(browser: Any, address: str) -> Iterator[Visit]:
     visit = Visit(browser, address)
-    visit.page.set_default_timeout(15_000)
     visit.wait_for_status("Ready")
     yield visit
     visit.close()
