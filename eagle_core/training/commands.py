@@ -17,7 +17,7 @@ from eagle_core.drafters.head import EagleHead, HeadConfig
 from eagle_core.drafters.heads import load_head
 from eagle_core.errors import CorpusError, HeadError
 from eagle_core.targets.base import Target, TargetSpec
-from eagle_core.targets.loading import load_target
+from eagle_core.targets.loading import load_target, load_tokenizer
 from eagle_core.targets.store import resolve
 from eagle_core.training.batches import batch_of, packed, with_pairs
 from eagle_core.training.checkpoint import RunFolder
@@ -29,6 +29,7 @@ from eagle_core.training.corpus import (
     load_corpus,
     split,
 )
+from eagle_core.training.corpus.template import tokenizer_digest
 from eagle_core.training.evaluate import Validator
 from eagle_core.training.export import RECORD, Provenance, export_head
 from eagle_core.training.features import FeatureStore, compute_features
@@ -55,7 +56,7 @@ class Material:
 
 def compute(options: argparse.Namespace) -> None:
     target = _target(options)
-    corpus = load_corpus(options.corpus, vocab_size=target.spec.vocab_size)
+    corpus = _corpus(options, target)
     compute_features(corpus, target, options.features, max_tokens=options.max_tokens)
 
 
@@ -143,9 +144,19 @@ def _target(options: argparse.Namespace) -> Target:
     )
 
 
+def _corpus(options: argparse.Namespace, target: Target) -> Corpus:
+    """Refused where its note names another tokenizer than the target's."""
+    source = resolve(options.target, cache=options.cache)
+    return load_corpus(
+        options.corpus,
+        vocab_size=target.spec.vocab_size,
+        tokenizer=lambda: tokenizer_digest(load_tokenizer(source)),
+    )
+
+
 def _material(options: argparse.Namespace) -> Material:
     target = _target(options)
-    corpus = load_corpus(options.corpus, vocab_size=target.spec.vocab_size)
+    corpus = _corpus(options, target)
     store = FeatureStore(options.features, corpus=corpus, spec=target.spec)
     num_tokens = min(store.num_tokens_done, options.max_tokens or corpus.num_tokens)
     vocabulary = draft_vocabulary(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,8 +21,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eagle_core.errors import CorpusError
+from eagle_core.training.corpus.notes import read_note
 
 VALIDATION_EVERY = 20  # every twentieth conversation is held out
+ARRAYS = ("tokens", "answer", "lengths")
+
+Arrays = dict[str, NDArray[np.integer]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,28 +77,23 @@ class DraftVocabulary:
     coverage: float  # share of the corpus' answer tokens that are among them
 
 
-def load_corpus(path: Path, *, vocab_size: int) -> Corpus:
-    """Read an .npz with `tokens`, `answer` and `lengths`; raises CorpusError in one sentence."""
-    arrays = _read_arrays(path)
-    tokens, answer, lengths = arrays["tokens"], arrays["answer"], arrays["lengths"]
-    if not len(tokens) == len(answer) == int(lengths.sum()) or (lengths <= 0).any():
-        raise CorpusError(
-            f"corpus {path.name} has {len(tokens)} tokens, {len(answer)} answer marks and lengths "
-            f"that add up to {int(lengths.sum())}",
-            expected="three equal numbers",
-        )
-    if len(tokens) == 0:
-        raise CorpusError(f"corpus {path.name} is empty")
-    if int(tokens.max()) >= vocab_size or int(tokens.min()) < 0:
-        raise CorpusError(
-            f"corpus {path.name} holds token ids from {int(tokens.min())} to {int(tokens.max())}",
-            expected=f"ids below {vocab_size}, the target's vocabulary",
-            hint="a corpus made with this target's tokenizer",
-        )
+def load_corpus(
+    path: Path | Sequence[Path], *, vocab_size: int, tokenizer: Callable[[], str] | None = None
+) -> Corpus:
+    """Read one .npz with `tokens`, `answer` and `lengths`, several, or a folder of shards.
+
+    The digest is that of all conversations end to end, however they are cut into files. `tokenizer`
+    gives a tokenizer's digest, and shards whose note names another are refused; files without a
+    note are only checked for ids beyond the vocabulary. Raises CorpusError in one sentence.
+    """
+    shards = [_read_shard(file, vocab_size, tokenizer) for file in _files(path)]
+    whole = {name: np.concatenate([shard[name] for shard in shards]) for name in ARRAYS}
     digest = hashlib.sha256()
-    for array, kind in ((tokens, "<i8"), (answer, "<i8"), (lengths, "<i8")):
-        digest.update(array.astype(kind).tobytes())
-    return Corpus(tokens, answer.astype(np.bool_), lengths, digest.hexdigest())
+    for name in ARRAYS:
+        digest.update(whole[name].astype("<i8").tobytes())
+    return Corpus(
+        whole["tokens"], whole["answer"].astype(np.bool_), whole["lengths"], digest.hexdigest()
+    )
 
 
 def split(num_conversations: int, *, every: int = VALIDATION_EVERY) -> Split:
@@ -124,8 +123,53 @@ def draft_vocabulary(
     )
 
 
-def _read_arrays(path: Path) -> dict[str, NDArray[np.integer]]:
-    names = ("tokens", "answer", "lengths")
+def _files(path: Path | Sequence[Path]) -> list[Path]:
+    if not isinstance(path, Path):
+        return [file for each in path for file in _files(each)]
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.glob("*.npz"))
+    if not files:
+        raise CorpusError(f"folder {path} holds no shard", expected="files named *.npz")
+    return files
+
+
+def _read_shard(path: Path, vocab_size: int, tokenizer: Callable[[], str] | None) -> Arrays:
+    """Arrays that fit each other, the vocabulary and the tokenizer."""
+    arrays = read_arrays(path, ARRAYS)
+    tokens, answer, lengths = (arrays[name] for name in ARRAYS)
+    if not len(tokens) == len(answer) == int(lengths.sum()) or (lengths <= 0).any():
+        raise CorpusError(
+            f"corpus {path.name} has {len(tokens)} tokens, {len(answer)} answer marks and lengths "
+            f"that add up to {int(lengths.sum())}",
+            expected="three equal numbers",
+        )
+    if len(tokens) == 0:
+        raise CorpusError(f"corpus {path.name} is empty")
+    if tokenizer is not None:
+        _check_tokenizer(path, tokenizer)
+    if int(tokens.max()) >= vocab_size or int(tokens.min()) < 0:
+        raise CorpusError(
+            f"corpus {path.name} holds token ids from {int(tokens.min())} to {int(tokens.max())}",
+            expected=f"ids below {vocab_size}, the target's vocabulary",
+            hint="a corpus made with this target's tokenizer",
+        )
+    return arrays
+
+
+def _check_tokenizer(path: Path, tokenizer: Callable[[], str]) -> None:
+    note = read_note(path)
+    if note is None or note.origin.tokenizer == tokenizer():
+        return
+    raise CorpusError(
+        f"corpus {path.name} was made with another tokenizer, that of {note.origin.target}",
+        expected="the target's own",
+        hint="a corpus written for this target",
+    )
+
+
+def read_arrays(path: Path, names: Sequence[str]) -> Arrays:
+    """One-dimensional arrays of integers by their names; raises CorpusError in one sentence."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             missing = [name for name in names if name not in archive]
