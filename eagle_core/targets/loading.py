@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from huggingface_hub.utils import logging as hub_logging
@@ -33,13 +33,14 @@ def load_target(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
     device_map: DeviceMap | None = None,
+    path: Literal["fast", "plain"] = "fast",
 ) -> HfTarget:
     """A probed target from `store.resolve`'s answer.
 
     Without a device CUDA if there is one; without a dtype bf16 on CUDA and fp32 elsewhere. A
     `device_map` is transformers': "auto", or where each part of the model goes; then `device` is
-    of no effect. Raises TargetError in one sentence for what is no model or cannot be decoded in
-    trees.
+    of no effect. The plain path keeps the model's own layers, for who runs them himself. Raises
+    TargetError in one sentence for what is no model or cannot be decoded in trees.
     """
     place = _place(device)
     if dtype is None:
@@ -53,21 +54,16 @@ def load_target(
         end_token = load_tokenizer(source).eos_token_id
     end_tokens = frozenset() if end_token is None else frozenset({end_token})
     with _plain_words(source):
-        target = _fastest(model, name=_name(source), end_tokens=end_tokens)
+        is_fast = path == "fast" and llama.is_supported(model)
+        if device_map is None and not is_fast:
+            pack_linears(model.get_decoder())
+        make = LlamaTarget if is_fast else HfTarget
+        target = make(model, name=_name(source), end_tokens=end_tokens)
     with quiet_transformers():
         probe.check(target)
     if isinstance(target, LlamaTarget):
         target.release()
     return target
-
-
-def _fastest(model: Any, *, name: str, end_tokens: frozenset[int]) -> HfTarget:
-    """The fast path where there is one; layers on several devices stay as they were loaded."""
-    if llama.is_supported(model):
-        return LlamaTarget(model, name=name, end_tokens=end_tokens)
-    if getattr(model, "hf_device_map", None) is None:
-        pack_linears(model.get_decoder())
-    return HfTarget(model, name=name, end_tokens=end_tokens)
 
 
 @lru_cache(maxsize=4)

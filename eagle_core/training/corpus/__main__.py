@@ -76,7 +76,8 @@ def write(options: argparse.Namespace) -> None:
     file = read_talks(options.prompts) if options.prompts else None
     source = resolve(options.target, cache=options.cache)
     tokenizer = load_tokenizer(source)
-    target = load_target(source, device=options.device, dtype=getattr(torch, options.dtype))
+    dtype = getattr(torch, options.dtype)
+    target = load_target(source, device=options.device, dtype=dtype, path="plain")
     template = ChatTemplate(tokenizer, target=target.spec.name, end_tokens=target.spec.end_tokens)
     longest = min(options.longest, target.spec.max_positions)
     origin = Origin(

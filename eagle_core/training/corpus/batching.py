@@ -25,7 +25,7 @@ class Batch:
 
     def __init__(self, target: HfTarget, *, num_seats: int) -> None:
         self._spec = target.spec
-        self._decoder = target.model.base_model
+        self._decoder = target.decoder
         self._unembed = target.unembedding()
         self._rows = SeatedRows(target.spec.num_layers, num_seats=num_seats)
         self._read: list[list[int]] = [[] for _ in range(num_seats)]  # tokens with a row each
