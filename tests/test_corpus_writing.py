@@ -21,7 +21,7 @@ from corpus_toys import (
 from torch import Tensor
 
 from eagle_core.errors import CorpusError, TargetError
-from eagle_core.training.corpus import load_corpus, shards
+from eagle_core.training.corpus import load_corpus, writing
 from eagle_core.training.corpus.__main__ import main
 from eagle_core.training.corpus.batching import Batch
 from eagle_core.training.corpus.conversations import Talk
@@ -225,9 +225,10 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
     folder = folder_at(tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(Batch, "step", dying_step)
-        patched.setattr(shards, "SAVE_EVERY", 3)
+        patched.setattr(writing, "SAVE_EVERY", 3)
         with pytest.raises(Killed):
             write(folder)
+    assert folder_at(tmp_path).num_tokens + len(folder_at(tmp_path).waiting) > 0
     write(folder_at(tmp_path))
     assert contents(tmp_path) == contents(written)
 
@@ -264,10 +265,11 @@ def test_the_same_prompt_is_kept_once_also_after_resuming(tmp_path: Path) -> Non
     assert folder.add(conversation(0, 5))
     assert not folder.add(conversation(1, 5))
     assert folder.add(conversation(2, 6))
-    folder.save()
+    folder.save([conversation(4, 7)])
     again = folder_at(tmp_path)
     assert (again.num_conversations, again.num_tokens, again.next_number) == (2, 10, 3)
     assert not again.add(conversation(3, 6))
+    assert again.waiting == (conversation(4, 7),)
 
 
 # Conversations from a file.
@@ -378,7 +380,7 @@ def test_a_full_disk_is_one_sentence_and_what_was_saved_stays(
         with pytest.raises(CorpusError, match="the disk is full"):
             write(folder)
     assert contents(tmp_path) == before
-    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".part")]
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
     write(folder_at(tmp_path))
     assert contents(tmp_path) == contents(written)
 

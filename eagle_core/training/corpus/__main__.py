@@ -146,8 +146,9 @@ def _progress(
     folder: ShardFolder, goal: int | None, file: TalkFile | None
 ) -> Iterator[Callable[[Conversation | None], None]]:
     """A bar of tokens that counts conversations as they end; a file's total is estimated."""
-    num_done = folder.next_number
-    with tqdm(total=goal, initial=folder.num_tokens, unit="token", unit_scale=True) as bar:
+    num_done = folder.next_number + len(folder.waiting)
+    num_tokens = folder.num_tokens + sum(len(each.tokens) for each in folder.waiting)
+    with tqdm(total=goal, initial=num_tokens, unit="token", unit_scale=True) as bar:
 
         def finished(conversation: Conversation | None) -> None:
             nonlocal num_done

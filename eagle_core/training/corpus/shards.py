@@ -3,6 +3,7 @@
     corpus-00000.npz   full          tokens, answer, lengths as the trainer reads them; and per
     corpus-00001.npz   open          conversation its number, source and temperature
     corpus-….note.json beside each
+    waiting.part       conversations that are finished before one with a lower number
 
 Conversations come in the order of their numbers, so that the last one kept says where to go on.
 Knows files and conversations. Knows nothing of models or text.
@@ -11,6 +12,7 @@ Knows files and conversations. Knows nothing of models or text.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -25,7 +27,8 @@ from eagle_core.training.corpus.notes import Note, Origin, read_note
 from eagle_core.training.files import write_atomically
 
 SHARD_TOKENS = 200_000
-SAVE_EVERY = 32  # conversations
+ELSEWHERE = "another --out folder"
+WAITING = "waiting.part"  # no .npz by name: the trainer shall not read it
 SOURCES: tuple[Source, ...] = get_args(Source)
 OWN_ARRAYS = ("numbers", "sources", "hundredths")
 
@@ -45,35 +48,41 @@ class ShardFolder:
         self._open: list[Conversation] = []
         self._index = 0  # of the open shard
         self._prompts: set[tuple[int, ...]] = set()
-        self._num_unsaved = 0
         self.num_tokens = self.num_conversations = self.next_number = 0
         for shard in sorted(path.glob("*.npz")):
-            self._check(shard)
-            for conversation in _read(shard):
+            if shard != self._shard():
+                raise CorpusError(
+                    f"{shard} is not the next shard", expected=self._shard().name, hint=ELSEWHERE
+                )
+            for conversation in self._read(shard):
                 self._keep(conversation)
             if self._is_full():
                 self._turn_over()
+        waiting = path / WAITING
+        found = self._read(waiting) if waiting.exists() else []
+        self.waiting = tuple(each for each in found if each.number >= self.next_number)
 
     def add(self, conversation: Conversation) -> bool:
-        """Keep a conversation and save now and then; False for a prompt that is there already."""
+        """Keep a conversation; False for a prompt that is there already. A full shard is saved."""
         if conversation.prompt in self._prompts:
             return False
         self._keep(conversation)
-        self._num_unsaved += 1
-        if self._is_full() or self._num_unsaved >= SAVE_EVERY:
-            self.save()
         if self._is_full():
+            self._save(self._shard(), self._open)
             self._turn_over()
         return True
 
-    def save(self) -> None:
-        """Write the open shard, whole or not at all."""
-        if not self._open:
-            return
-        shard = self._shard(self._index)
-        self._note().save(shard)
-        write_atomically(shard, partial(_write, self._open))
-        self._num_unsaved = 0
+    def save(self, waiting: Sequence[Conversation]) -> None:
+        """Write the open shard and those who wait, each file whole or not at all."""
+        for path, conversations in ((self._shard(), self._open), (self._path / WAITING, waiting)):
+            if conversations:
+                self._save(path, conversations)
+            else:
+                path.unlink(missing_ok=True)
+
+    def _save(self, path: Path, conversations: Sequence[Conversation]) -> None:
+        self._note(conversations).save(path)
+        write_atomically(path, partial(_write, conversations))
 
     def _keep(self, conversation: Conversation) -> None:
         self._open.append(conversation)
@@ -89,29 +98,25 @@ class ShardFolder:
         self._open = []
         self._index += 1
 
-    def _shard(self, index: int) -> Path:
-        return self._path / f"corpus-{index:05}.npz"
+    def _shard(self) -> Path:
+        return self._path / f"corpus-{self._index:05}.npz"
 
-    def _check(self, shard: Path) -> None:
-        if shard != self._shard(self._index):
-            raise CorpusError(
-                f"{shard} is not the next shard", expected=self._shard(self._index).name,
-                hint="an empty --out folder",
-            )  # fmt: skip
-        note = read_note(shard)
+    def _read(self, path: Path) -> list[Conversation]:
+        """Refuses what another command made."""
+        note = read_note(path)
         if note is None:
-            raise CorpusError(f"{shard} has no note", hint="another --out folder")
+            raise CorpusError(f"{path} has no note on how it was made", hint=ELSEWHERE)
         for name, value in asdict(self._origin).items():
             found = getattr(note.origin, name)
             if found != value:
                 raise CorpusError(
                     f"the corpus in {self._path} has {name} {found}",
                     expected=str(value),
-                    hint="another --out folder",
+                    hint=ELSEWHERE,
                 )
+        return _read(path)
 
-    def _note(self) -> Note:
-        kept = self._open
+    def _note(self, kept: Sequence[Conversation]) -> Note:
         kinds = Counter[str](each.source for each in kept)
         kinds.update(
             "greedy" if each.temperature == 0 else "sampled"
@@ -128,14 +133,14 @@ class ShardFolder:
         )
 
 
-def _write(conversations: list[Conversation], path: Path) -> None:
-    tokens = np.concatenate([each.tokens for each in conversations])
-    kind = np.uint16 if tokens.max() <= np.iinfo(np.uint16).max else np.uint32
+def _write(conversations: Sequence[Conversation], path: Path) -> None:
+    tokens = np.array([token for each in conversations for token in each.tokens], np.int64)
+    kind = np.uint16 if tokens.max(initial=0) <= np.iinfo(np.uint16).max else np.uint32
     with path.open("wb") as file:
         np.savez_compressed(
             file,
             tokens=tokens.astype(kind),
-            answer=np.concatenate([each.answer for each in conversations]).astype(np.uint8),
+            answer=np.array([mark for each in conversations for mark in each.answer], np.uint8),
             lengths=np.array([len(each.tokens) for each in conversations], np.int32),
             numbers=np.array([each.number for each in conversations], np.int64),
             sources=np.array([SOURCES.index(each.source) for each in conversations], np.uint8),
