@@ -80,6 +80,9 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
+CUT_OFF = ("signal is aborted", "Connection errored out")
+
+
 class Visit:
     """One tab, which remembers what should not have happened in it."""
 
@@ -91,10 +94,15 @@ class Visit:
         self.page.set_default_timeout(60_000)
         self.complaints: list[str] = []
         self.page.on("console", self._hear)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("pageerror", lambda error: self._note(str(error)))
         self.page.on("request", self._see_request)
         self.page.goto(address)
         self.page.wait_for_selector(".ev")
+
+    def _note(self, complaint: str) -> None:
+        """But for what Gradio says when a reload or a closed tab cuts its stream off."""
+        if not any(words in complaint for words in CUT_OFF):
+            self.complaints.append(complaint)
 
     def ask(self, prompt: str, *, length: int | None = None) -> None:
         if length is not None:
@@ -125,7 +133,7 @@ class Visit:
 
     def _hear(self, message: Any) -> None:
         if message.type == "error":
-            self.complaints.append(message.text)
+            self._note(message.text)
 
     def _see_request(self, request: Any) -> None:
         if not request.url.startswith(("http://127.0.0.1:", "blob:", "data:")):
