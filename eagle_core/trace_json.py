@@ -18,12 +18,14 @@ of both laws at nodes of its path, "draft" null where only the children are know
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
-from eagle_core.errors import EagleError, TraceError
+from eagle_core import reading
+from eagle_core.errors import TraceError
+from eagle_core.reading import Record
 from eagle_core.trace import (
     TRACE_VERSION,
     Environment,
@@ -41,7 +43,6 @@ from eagle_core.trace import (
 )
 
 Json = dict[str, Any]
-Value = TypeVar("Value")
 
 LETTERS = {
     Verdict.ROOT: "o",
@@ -140,8 +141,8 @@ def load_trace(text: str) -> Trace:
 
 
 def trace_from_json(data: object) -> Trace:
-    record = _Record(data, "trace")
-    version = record.get("version", _whole)
+    record = Record(data, "trace")
+    version = record.get("version", reading.whole)
     if version not in READABLE_VERSIONS:
         raise TraceError(
             f"a trace of version {version}",
@@ -149,94 +150,98 @@ def trace_from_json(data: object) -> Trace:
             hint="recording it again with this release",
         )
     return Trace(
-        prompt=record.get("prompt", _text),
-        settings=_settings(record.get("settings", _mapping), version=version),
-        environment=_environment(record.get("environment", _mapping)),
-        lanes=tuple(_lane(lane) for lane in record.get("lanes", _list)),
+        prompt=record.get("prompt", reading.text),
+        settings=_settings(record.get("settings", reading.mapping), version=version),
+        environment=_environment(record.get("environment", reading.mapping)),
+        lanes=tuple(_lane(lane) for lane in record.get("lanes", reading.sequence)),
         pieces=record.get("pieces", _pieces),
-        created=record.get("created", _text),
+        created=record.get("created", reading.text),
     )
 
 
 def _lane(data: object) -> Lane:
-    record = _Record(data, "lane")
-    rows = record.get("events", _list)
+    record = Record(data, "lane")
+    rows = record.get("events", reading.sequence)
     if len(rows) > MAX_EVENTS:
         raise TraceError(f"a lane of {len(rows):,} events", expected=f"at most {MAX_EVENTS:,}")
     events = tuple(map(event_from_json, rows))
     texts = tuple(
-        tuple(_Record(row, "event").each("text", _text, length=len(event.committed)))
+        tuple(Record(row, "event").each("text", reading.text, length=len(event.committed)))
         for row, event in zip(rows, events, strict=True)
     )
-    return Lane(method=record.get("method", _text), events=events, texts=texts)
+    return Lane(method=record.get("method", reading.text), events=events, texts=texts)
 
 
 def event_from_json(data: object) -> Event:
-    record = _Record(data, "event")
+    record = Record(data, "event")
     stop = record.maybe("stop", _stop_reason)
     if "prefill_ms" in record:
         return Prefill(
-            num_prompt_tokens=record.get("prompt_tokens", _whole),
-            token=record.get("token", _whole),
-            prefill_ms=record.get("prefill_ms", _quantity),
+            num_prompt_tokens=record.get("prompt_tokens", reading.whole),
+            token=record.get("token", reading.whole),
+            prefill_ms=record.get("prefill_ms", reading.quantity),
             stop=stop,
         )
     nodes = _nodes(record)
     return Step(
         nodes=nodes,
         path=_path(record, nodes),
-        bonus=record.maybe("bonus", _whole),
-        draft_ms=record.get("draft_ms", _quantity),
-        verify_ms=record.get("verify_ms", _quantity),
-        commit_ms=record.get("commit_ms", _quantity),
+        bonus=record.maybe("bonus", reading.whole),
+        draft_ms=record.get("draft_ms", reading.quantity),
+        verify_ms=record.get("verify_ms", reading.quantity),
+        commit_ms=record.get("commit_ms", reading.quantity),
         stop=stop,
-        notice=record.maybe("notice", _text),
-        laws=tuple(_laws(laws, len(nodes)) for laws in record.maybe("laws", _list) or ()),
+        notice=record.maybe("notice", reading.text),
+        laws=tuple(
+            _laws(laws, len(nodes)) for laws in record.maybe("laws", reading.sequence) or ()
+        ),
     )
 
 
 def _laws(data: object, num_nodes: int) -> NodeLaws:
-    record = _Record(data, "event.laws")
-    node = record.get("node", _whole)
+    record = Record(data, "event.laws")
+    node = record.get("node", reading.whole)
     if node >= num_nodes:
         raise TraceError(f"laws of node {node}", expected=f"one of {num_nodes} nodes")
-    draft = record.maybe("draft", _list)
+    draft = record.maybe("draft", reading.sequence)
     return NodeLaws(
         node=node,
-        target=_top(record.get("target", _list)),
+        target=_top(record.get("target", reading.sequence)),
         draft=None if draft is None else _top(draft),
     )
 
 
 def _top(columns: list[object]) -> TopLaw:
-    record = _Record(dict(zip(("tokens", "probs"), columns, strict=False)), "event.laws")
-    tokens = record.each("tokens", _whole)
+    record = Record(dict(zip(("tokens", "probs"), columns, strict=False)), "event.laws")
+    tokens = record.each("tokens", reading.whole)
     if len(tokens) > MAX_TOP:
         raise TraceError(f"a law of {len(tokens)} tokens", expected=f"at most {MAX_TOP}")
-    return TopLaw(tuple(tokens), tuple(record.each("probs", _probability, length=len(tokens))))
+    return TopLaw(
+        tuple(tokens), tuple(record.each("probs", reading.probability, length=len(tokens)))
+    )
 
 
-def _nodes(record: _Record) -> tuple[Node, ...]:
-    tokens = record.each("tokens", _whole)
+def _nodes(record: Record) -> tuple[Node, ...]:
+    tokens = record.each("tokens", reading.whole)
     if not 1 <= len(tokens) <= MAX_NODES:
         raise TraceError(f"a step of {len(tokens)} nodes", expected=f"1 to {MAX_NODES}")
-    parents = record.each("parents", _maybe(_whole), length=len(tokens))
+    parents = record.each("parents", reading.or_none(reading.whole), length=len(tokens))
     for node, parent in enumerate(parents):
         if (parent is None) != (node == 0) or (parent is not None and parent >= node):
             raise TraceError(f"node {node} with parent {parent}", expected="parents first")
     columns = [
-        record.each(name, _maybe(_probability), length=len(tokens))
+        record.each(name, reading.or_none(reading.probability), length=len(tokens))
         for name in ("draft", "target", "accept", "draw")
     ]
-    verdicts = [_verdict(letter) for letter in record.get("verdicts", _text)]
+    verdicts = [_verdict(letter) for letter in record.get("verdicts", reading.text)]
     if len(verdicts) != len(tokens):
         raise TraceError(f"{len(verdicts)} verdicts for {len(tokens)} nodes")
     rows = zip(tokens, parents, verdicts, *columns, strict=True)
     return tuple(Node(*row) for row in rows)
 
 
-def _path(record: _Record, nodes: Sequence[Node]) -> tuple[int, ...]:
-    path = tuple(record.each("path", _whole))
+def _path(record: Record, nodes: Sequence[Node]) -> tuple[int, ...]:
+    path = tuple(record.each("path", reading.whole))
     is_path = bool(path) and path[0] == 0 and path[-1] < len(nodes)
     for above, below in pairwise(path):
         is_path = is_path and below < len(nodes) and nodes[below].parent == above
@@ -246,150 +251,55 @@ def _path(record: _Record, nodes: Sequence[Node]) -> tuple[int, ...]:
 
 
 def _settings(data: Json, *, version: int) -> Settings:
-    record = _Record(data, "settings")
+    record = Record(data, "settings")
     settings = Settings(
-        max_new_tokens=record.get("max_new_tokens", _whole),
-        temperature=record.get("temperature", _quantity),
-        top_p=record.get("top_p", _probability),
-        top_k=record.get("top_k", _whole),
-        seed=record.get("seed", _whole),
-        tree=record.get("tree", _text),
-        rule=record.get("rule", _text),
+        max_new_tokens=record.get("max_new_tokens", reading.whole),
+        temperature=record.get("temperature", reading.quantity),
+        top_p=record.get("top_p", reading.probability),
+        top_k=record.get("top_k", reading.whole),
+        seed=record.get("seed", reading.whole),
+        tree=record.get("tree", reading.text),
+        rule=record.get("rule", reading.text),
     )
     if version == 1:  # it had no more options
         return settings
     return replace(
         settings,
-        min_p=record.get("min_p", _probability),
-        repetition_penalty=record.get("repetition_penalty", _quantity),
-        presence_penalty=record.get("presence_penalty", _number),
-        frequency_penalty=record.get("frequency_penalty", _number),
-        stop=tuple(record.each("stop", _text)),
+        min_p=record.get("min_p", reading.probability),
+        repetition_penalty=record.get("repetition_penalty", reading.quantity),
+        presence_penalty=record.get("presence_penalty", reading.number),
+        frequency_penalty=record.get("frequency_penalty", reading.number),
+        stop=tuple(record.each("stop", reading.text)),
     )
 
 
 def _environment(data: Json) -> Environment:
-    record = _Record(data, "environment")
+    record = Record(data, "environment")
     return Environment(
-        target=record.get("target", _text),
-        head=record.get("head", _text),
-        device=record.get("device", _text),
-        dtype=record.get("dtype", _text),
-        threads=record.get("threads", _whole),
-        versions=record.get("versions", _texts),
+        target=record.get("target", reading.text),
+        head=record.get("head", reading.text),
+        device=record.get("device", reading.text),
+        dtype=record.get("dtype", reading.text),
+        threads=record.get("threads", reading.whole),
+        versions=record.get("versions", reading.texts),
     )
 
 
-def _texts(value: object) -> dict[str, str]:
-    return {name: _text(text) for name, text in _mapping(value).items()}
-
-
 def _pieces(value: object) -> dict[int, str]:
-    pieces = _texts(value)
+    pieces = reading.texts(value)
     for key in pieces:
         if not (key.isascii() and key.isdigit() and len(key) <= MAX_TOKEN_DIGITS):
-            raise _wrong(key, "token ids as keys")
+            raise reading.wrong(key, "token ids as keys")
     return {int(key): piece for key, piece in pieces.items()}
-
-
-class _Record:
-    """A JSON object being read, which names the key at fault."""
-
-    def __init__(self, data: object, what: str) -> None:
-        if not isinstance(data, dict):
-            raise TraceError(f"{what} is {type(data).__name__}", expected="an object")
-        self._data: Mapping[str, object] = data
-        self._what = what
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._data
-
-    def get(self, key: str, read: Callable[[object], Value]) -> Value:
-        if key not in self._data:
-            raise TraceError(f"{self._what} without {key!r}", hint="a file saved by this project")
-        try:
-            return read(self._data[key])
-        except _WrongValueError as error:
-            raise TraceError(f"{self._what}.{key} is {error}") from error
-
-    def maybe(self, key: str, read: Callable[[object], Value]) -> Value | None:
-        return None if self._data.get(key) is None else self.get(key, read)
-
-    def each(
-        self, key: str, read: Callable[[object], Value], *, length: int | None = None
-    ) -> list[Value]:
-        values = self.get(key, _list)
-        if length is not None and len(values) != length:
-            raise TraceError(f"{len(values)} values in {self._what}.{key}", expected=str(length))
-        try:
-            return [read(value) for value in values]
-        except _WrongValueError as error:
-            raise TraceError(f"{self._what}.{key} holds {error}") from error
-
-
-class _WrongValueError(EagleError):
-    """A value of another kind than its key wants; `_Record` adds the key."""
-
-
-def _wrong(value: object, expected: str) -> _WrongValueError:
-    return _WrongValueError(f"{value!r:.60}", expected=expected)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise _wrong(value, "text")
-    return value
-
-
-def _whole(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-        raise _wrong(value, "a whole number of at least 0")
-    return value
-
-
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _wrong(value, "a number")
-    if not -1e15 < value < 1e15:  # nothing that is no number lies between
-        raise _wrong(value, "a finite number")
-    return float(value)
-
-
-def _quantity(value: object) -> float:
-    number = _number(value)
-    if number < 0:
-        raise _wrong(value, "a finite number of at least 0")
-    return number
-
-
-def _probability(value: object) -> float:
-    number = _quantity(value)
-    if number > 1:
-        raise _wrong(value, "a probability")
-    return number
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise _wrong(value, "a list")
-    return value
-
-
-def _mapping(value: object) -> Json:
-    if not isinstance(value, dict):
-        raise _wrong(value, "an object")
-    return value
-
-
-def _maybe(read: Callable[[object], Value]) -> Callable[[object], Value | None]:
-    return lambda value: None if value is None else read(value)
 
 
 def _stop_reason(value: object) -> StopReason:
     try:
         return StopReason(value)
     except ValueError as error:
-        raise _wrong(value, "one of " + ", ".join(reason.value for reason in StopReason)) from error
+        raise reading.wrong(
+            value, "one of " + ", ".join(reason.value for reason in StopReason)
+        ) from error
 
 
 def _verdict(letter: str) -> Verdict:
