@@ -124,7 +124,7 @@ class Runner:
             yield from self._answer(ask, run)
         except EagleError as error:
             yield Update(messages.error(run.name, sentence(error)))
-        except Exception:
+        except Exception:  # our bug: the log has it, the visitor gets words, the page goes on
             log.exception("a run failed")
             yield Update(messages.error(run.name, UNEXPECTED))
         finally:
@@ -155,7 +155,7 @@ class Runner:
         except EagleError as error:
             log.warning("the model could not be loaded: %s", error)
             self.model = ModelState("failed", f"{sentence(error)} Press Run to try again.")
-        except Exception:
+        except Exception:  # in a thread nobody joins: else the page would wait for ever
             log.exception("the model could not be loaded")
             text = "The model could not be loaded; the server's log says why."
             self.model = ModelState("failed", f"{text} Press Run to try again.")

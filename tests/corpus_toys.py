@@ -29,7 +29,7 @@ def word_tokenizer(
     words = [*MARKS, *(f"w{number}" for number in range(num_words)), "?"]
     numbers = {word: number for number, word in enumerate(words)}
     tokenizer = Tokenizer(models.WordLevel(numbers, unk_token="?"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()  # type: ignore[assignment]  # as its docs do
     tokenizer.add_special_tokens([AddedToken(mark, special=True) for mark in MARKS])
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, chat_template=template, eos_token="<end>"

@@ -7,6 +7,7 @@ step((5, 7, 9), (None, 0, 0), path=(0, 1), bonus=11)      root 5 ─┬─ 7 ─
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import settings
 
@@ -56,10 +57,10 @@ def step(
     return Step(tuple(nodes), tuple(path), bonus, *ms, stop=stop)
 
 
-def chain_step(*tokens: int, kept: int, bonus: int | None, **more: object) -> Step:
+def chain_step(*tokens: int, kept: int, bonus: int | None, **more: Any) -> Step:
     """The first token is the root, the others a chain of which `kept` are accepted."""
     parents = (None, *range(len(tokens) - 1))
-    return step(tokens, parents, path=range(kept + 1), bonus=bonus, **more)  # type: ignore[arg-type]
+    return step(tokens, parents, path=range(kept + 1), bonus=bonus, **more)
 
 
 def lane(method: str, *events: Event) -> Lane:

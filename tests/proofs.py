@@ -83,7 +83,7 @@ def law_of_one_step(
         law = laws.of(tree, run.score_tree(tree))
 
         def play(chance: Chance, tree: DraftTree = tree, law: Any = law) -> tuple[int, ...]:
-            return walk(tree, law, rule=rule, chance=chance).committed  # type: ignore[arg-type]
+            return walk(tree, law, rule=rule, chance=chance).committed
 
         for text, share in enumerate_outcomes(play).items():
             committed[text] += prob * share

@@ -24,6 +24,7 @@ from eagle_core.options import RunOptions
 from eagle_core.sampling import LawMaker, SeededChance
 from eagle_core.targets.hf import HfTarget
 from eagle_core.tree import DraftTree, TreePlan
+from eagle_core.verify import Acceptance
 
 V, D, L = 41, 24, 8
 HEADS, KV_HEADS, HEAD_DIM, INNER = 4, 2, 10, 30  # head_dim is not D / HEADS
@@ -310,7 +311,7 @@ def worst_difference(target: HfTarget, written: Written, loaded: LoadedHead) -> 
             worst = max(worst, float((ours.double() - theirs).abs().max()))
         read = run.score_tree(tree, taps=drafter.taps)
         run.keep_path(path)
-        drafter.observe(Kept(path, tree.tokens_on(path)), read)  # type: ignore[arg-type]
+        drafter.observe(Acceptance(tree, path, bonus=None, coins=(None,) * len(tree)), read)
         text += tree.tokens_on(path)
     return worst
 
@@ -320,14 +321,6 @@ def grow(drafter: EagleDrafter, root: int) -> DraftTree:
     tree = drafter.grow_tree(root, plan=PLAN, laws=laws, chance=chance)
     assert tree.parents == PLAN.parents
     return tree
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What a drafter is told of a step: the path, and the tokens on it from the root."""
-
-    path: tuple[int, ...]
-    tokens: tuple[int, ...]
 
 
 def change_config(folder: Path, **changes: Any) -> None:

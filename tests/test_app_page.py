@@ -30,6 +30,7 @@ from eagle_core.trace_json import dump_trace
 
 ROOT = Path(__file__).parent.parent
 VISITOR: Any = SimpleNamespace(session_hash="me")
+OTHER: Any = SimpleNamespace(session_hash="you")
 
 
 def recorded(title: str = "Story") -> Recorded:
@@ -100,7 +101,7 @@ def test_a_late_word_of_one_run_does_not_free_the_buttons_of_the_next() -> None:
 def test_another_visitors_run_leaves_the_buttons_alone() -> None:
     page = acts()
     page.begin(VISITOR)
-    assert not is_running(page.buttons(SimpleNamespace(session_hash="you")))  # type: ignore[arg-type]
+    assert not is_running(page.buttons(OTHER))
 
 
 def test_stop_frees_the_buttons_of_a_run_that_still_waits() -> None:

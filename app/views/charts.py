@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import accumulate
 
-import plotly.graph_objects as go  # type: ignore[import-untyped]
+import plotly.graph_objects as go  # type: ignore[import-untyped]  # ships no types
 
 from app.views.graph import Slot, slot_graph, slot_places
 from app.views.palette import EAGLE, PLAIN

@@ -7,7 +7,7 @@ trees fall into one graph.
 
 from __future__ import annotations
 
-import networkx as nx  # type: ignore[import-untyped]
+import networkx as nx  # type: ignore[import-untyped]  # ships no types
 
 from eagle_core.trace import Lane, Step, Verdict
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eagle_core.compare import Divergence, as_lane, find_divergence
 from eagle_core.errors import OptionError
@@ -169,11 +169,10 @@ def append_row(path: Path | None, row: Row) -> None:
         ) from error
 
 
-def _row(data: dict[str, object]) -> Row:
-    lanes = {name: _figures(data.pop(name)) for name in ("plain", "eagle")}
-    found = data.pop("divergence")
+def _row(data: dict[str, Any]) -> Row:
+    plain, eagle, found = (data.pop(name) for name in ("plain", "eagle", "divergence"))
     divergence = Divergence(**found) if isinstance(found, dict) else None
-    return Row(**lanes, divergence=divergence, **data)  # type: ignore[arg-type]
+    return Row(plain=_figures(plain), eagle=_figures(eagle), divergence=divergence, **data)
 
 
 def _figures(data: object) -> LaneFigures:

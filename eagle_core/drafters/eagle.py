@@ -147,13 +147,10 @@ class EagleDrafter:
         ids = torch.tensor(tokens, dtype=torch.int64, device=self._device)
         with torch.inference_mode():
             embeddings = self._embedding(ids).to(self._dtype)
-            return self._head(  # type: ignore[no-any-return]
-                embeddings,
-                features,
-                positions=positions,
-                mask=mask,
-                cache=self._cache,
+            estimates: Tensor = self._head(
+                embeddings, features, positions=positions, mask=mask, cache=self._cache
             )
+        return estimates
 
     def _logits(self, estimates: Tensor) -> Tensor:
         """(R, V') in the order of `vocabulary`."""

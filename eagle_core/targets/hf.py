@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
-from accelerate.utils import align_module_device  # type: ignore[import-untyped]
+from accelerate.utils import align_module_device  # type: ignore[import-untyped]  # ships no types
 
 from eagle_core.errors import PromptError, TargetError
 from eagle_core.packed import projection

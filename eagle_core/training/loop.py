@@ -189,7 +189,7 @@ class Trainer:
                     for step in range(len(estimates))
                 ],
             )
-        loss.total.backward()  # type: ignore[no-untyped-call]
+        loss.total.backward()  # type: ignore[no-untyped-call]  # torch's own
         return loss
 
     def _sum_up(self, loss: Loss, started: float, *, is_interrupted: bool) -> Done:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F  # noqa: N812  its usual name
 from torch import Tensor
 
 from eagle_core.training.batches import Batch
@@ -68,7 +68,8 @@ def loss_of(
         stacked.float(), wanted.expand(stacked.shape), reduction="none"
     ).mean(-1)
     feature = (shares * distances).sum()
-    token: Tensor = SlicedCrossEntropy.apply(stacked, shares, wanted, unembedding)  # type: ignore[no-untyped-call]
+    sliced: Callable[..., Tensor] = SlicedCrossEntropy.apply
+    token = sliced(stacked, shares, wanted, unembedding)
     return Loss(weights.feature * feature + weights.token * token, feature, token)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from accelerate import PartialState  # type: ignore[import-untyped]
+from accelerate import PartialState  # type: ignore[import-untyped]  # ships no types
 from numpy.typing import NDArray
 from torch import Tensor, distributed
 

@@ -118,9 +118,9 @@ class Writer:
     def _go_on(
         self, seat: int, recipe: Recipe, dialogue: Dialogue, written: Sequence[int] | None
     ) -> None:
-        """Send a dialogue what it asked for; begin its next turn, or hand in its outcome."""
+        """Send a dialogue what it asked for, None to begin it; seat its next turn or hand it in."""
         try:
-            request = dialogue.send(written)  # type: ignore[arg-type]  # None begins it
+            request = next(dialogue) if written is None else dialogue.send(written)
         except StopIteration as ended:
             self._seats[seat] = None
             self._hand_in(recipe.number, ended.value)
