@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from eagle_core.errors import TargetError
 from eagle_core.noise import KeyedChance
 from eagle_core.sampling import LawMaker, SeededChance
 from eagle_core.sequence import Stops
@@ -102,6 +103,14 @@ class Decoding:
         return torch.tensor(sequence.tokens, dtype=torch.int64, device=self.device)  # (P,)
 
     def first_token(self, read: TargetRead, sequence: Sequence) -> int:
+        """Raises `TargetError` where the target has overflowed, as some do in half precision."""
+        if bool(read.logits[-1].isnan().any()):
+            dtype = str(read.logits.dtype).removeprefix("torch.")
+            raise TargetError(
+                f"a target whose logits are no numbers in {dtype}",
+                expected="numbers",
+                hint="another --dtype, such as bfloat16 or float32",
+            )
         law = self.laws.after(sequence).law(read.logits[-1])
         return choose(law, rule=self.rule, chance=self.chance.ahead(len(sequence)))
 
