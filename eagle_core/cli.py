@@ -129,7 +129,9 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         "--stop", action="append", metavar="TEXT", help="end before this text; repeat for more"
     )
     group.add_argument("--seed", type=int, default=0, help="same seed, same text")
-    group.add_argument("--tree", default="auto", help="auto, chain:N, or tree:N with N up to 25")
+    group.add_argument(
+        "--tree", default="auto", help="auto, chain:N, tree:N with N up to 25, or ranks:0.1.00"
+    )
     group.add_argument("--rule", default="auto", choices=RULE_NAMES, help="acceptance rule")
 
 
