@@ -21,6 +21,7 @@ from eagle_core.errors import EagleError, OptionError, PromptError
 from eagle_core.options import RULE_NAMES, RunOptions
 from eagle_core.plans import AUTO
 from eagle_core.progress import progress_on_stderr
+from eagle_core.reporting import add_report
 from eagle_core.summary import summary_table
 from eagle_core.trace_json import dump_trace
 
@@ -67,6 +68,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_generate(commands)
     add_prove(commands)
     add_convert(commands)
+    add_report(commands)
     return parser
 
 
