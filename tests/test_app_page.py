@@ -18,7 +18,7 @@ import pytest
 from fake_bench import FakeBench
 
 from app import build_demo, launch_kwargs
-from app.links import LENGTHS, TREES
+from app.links import TREES
 from app.pages.acts import Acts
 from app.pages.race import EXAMPLES
 from app.replay import Recorded, load_recordings
@@ -171,7 +171,6 @@ def test_every_tree_on_the_page_exists() -> None:
     for _, tree in TREES:
         if tree != "auto":
             plan_named(tree, siblings="one_hot")
-    RunOptions(max_new_tokens=LENGTHS[1])
 
 
 def test_the_page_is_served_quietly_and_to_this_machine() -> None:

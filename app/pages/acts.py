@@ -52,7 +52,9 @@ class Acts:
         link = read_link(event._data)
         named = [number for number, one in enumerate(self.recordings) if one.title == link.run]
         shown = self.replay(named[0]) if named else _untouched(5)
-        return (*shown, *(gr.skip() if value is None else value for value in link.form))
+        names = ("max_new_tokens", "temperature", "seed", "tree")
+        form = (link.prompt, *map(link.options.get, names))
+        return (*shown, *(gr.skip() if value is None else value for value in form))
 
     def begin(self, request: gr.Request) -> tuple[Any, ...]:
         self._runner.expect(str(request.session_hash))
@@ -76,7 +78,8 @@ class Acts:
         request: gr.Request,
     ) -> Iterator[tuple[Any, ...]]:
         """Race both lanes; each item is a viewer message and what else changes."""
-        ask = Ask(prompt or "", length, temperature, seed, tree)
+        entered = {"max_new_tokens": length, "temperature": temperature, "seed": seed, "tree": tree}
+        ask = Ask(prompt or "", entered)
         trace = None
         with closing(self._runner.race(ask, visitor=str(request.session_hash))) as updates:
             for update in updates:

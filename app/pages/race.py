@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.links import LENGTHS, TEMPERATURES, TREES
+from app.links import BOUNDS, TREES
 from app.pages.acts import Acts
 from app.replay import Recorded
 from app.runner import Runner
@@ -107,8 +107,12 @@ def _add_examples(prompt: gr.Textbox) -> None:
 
 def _settings(prompt: gr.Textbox) -> Form:
     with gr.Row():
-        length = gr.Slider(*LENGTHS, 128, step=1, label="Length, tokens", min_width=150)
-        temperature = gr.Slider(*TEMPERATURES, 0, step=0.05, label="Temperature", min_width=150)
+        length = gr.Slider(
+            *BOUNDS["max_new_tokens"], 128, step=1, label="Length, tokens", min_width=150
+        )
+        temperature = gr.Slider(
+            *BOUNDS["temperature"], 0, step=0.05, label="Temperature", min_width=150
+        )
     with gr.Row():
         tree = gr.Dropdown([*TREES], value="auto", label="Draft tree", min_width=150)
         seed = gr.Number(0, label="Seed", precision=0, minimum=0, min_width=150)
