@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,8 +40,8 @@ def recorded(title: str = "Story") -> Recorded:
     return Recorded(title, recording.trace())
 
 
-def acts(*recordings: Recorded) -> Acts:
-    runner = Runner(lambda _: FakeBench())
+def acts(*recordings: Recorded, pace: float = 0.0) -> Acts:
+    runner = Runner(lambda _: FakeBench(pace=pace))
     runner.start_loading()
     while runner.model.phase == "loading":
         time.sleep(0.01)
@@ -48,7 +49,8 @@ def acts(*recordings: Recorded) -> Acts:
 
 
 def answer(page: Acts, prompt: str = "Hello") -> list[tuple[Any, ...]]:
-    return list(page.answer(prompt, 32, 0.0, 0, "auto", VISITOR))
+    name, *_ = page.begin(VISITOR)
+    return list(page.answer(prompt, 32, 0.0, 0, "auto", name, VISITOR))
 
 
 def is_untouched(value: Any) -> bool:
@@ -74,8 +76,8 @@ def test_an_error_keeps_the_charts() -> None:
     assert all(is_untouched(value) for value in last)
 
 
-def is_running(buttons: tuple[Any, ...]) -> bool:
-    run, stop = buttons
+def is_running(shown: tuple[Any, ...]) -> bool:
+    *_, run, stop = shown
     assert run["interactive"] != stop["interactive"]
     return bool(stop["interactive"])
 
@@ -85,14 +87,14 @@ def test_the_buttons_are_taken_when_a_run_is_asked_for_and_freed_when_it_is_over
     prompt: str,
 ) -> None:
     page = acts()
-    assert is_running(page.begin(VISITOR))
-    answer(page, prompt)
+    name, *buttons = page.begin(VISITOR)
+    assert is_running(tuple(buttons))
+    list(page.answer(prompt, 32, 0.0, 0, "auto", name, VISITOR))
     assert not is_running(page.buttons(VISITOR))
 
 
 def test_a_late_word_of_one_run_does_not_free_the_buttons_of_the_next() -> None:
     page = acts()
-    page.begin(VISITOR)
     answer(page)
     page.begin(VISITOR)
     assert is_running(page.buttons(VISITOR))
@@ -104,11 +106,40 @@ def test_another_visitors_run_leaves_the_buttons_alone() -> None:
     assert not is_running(page.buttons(OTHER))
 
 
-def test_stop_frees_the_buttons_of_a_run_that_still_waits() -> None:
+def test_a_run_taken_back_before_its_turn_frees_the_buttons_and_ends_without_a_word() -> None:
+    page = acts()
+    first, *_ = page.begin(VISITOR)
+    assert not is_running(page.stop(VISITOR))
+    second, *_ = page.begin(VISITOR)
+    assert all(is_untouched(value) for value in one(page, first))
+    assert is_running(page.buttons(VISITOR))
+    streamed = list(page.answer("Hello", 32, 0.0, 0, "auto", second, VISITOR))
+    assert json.loads(streamed[-2][0])["kind"] == "end"
+
+
+def one(page: Acts, name: str) -> tuple[Any, ...]:
+    (shown,) = page.answer("Hello", 32, 0.0, 0, "auto", name, VISITOR)
+    return shown
+
+
+def test_the_end_of_a_stopped_run_and_not_stop_itself_frees_the_buttons() -> None:
+    page = acts(pace=0.1)
+    name, *_ = page.begin(VISITOR)
+    updates = page.answer("Hello", 512, 0.0, 0, "auto", name, VISITOR)
+    next(updates)
+    with ThreadPoolExecutor() as pool:
+        stopped = pool.submit(page.stop, VISITOR)
+        *_, end, _ = updates
+    assert all(is_untouched(value) for value in stopped.result())
+    assert json.loads(end[0])["stopped"]
+    assert not is_running(page.buttons(VISITOR))
+
+
+def test_a_visitor_who_leaves_takes_the_waiting_run_along() -> None:
     page = acts()
     page.begin(VISITOR)
-    _, *buttons = page.stop(VISITOR)
-    assert not is_running(tuple(buttons))
+    page.leave(VISITOR)
+    assert not is_running(page.buttons(VISITOR))
 
 
 def first_seen(page: Acts) -> list[tuple[Any, ...]]:

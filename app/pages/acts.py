@@ -57,8 +57,9 @@ class Acts:
         return (*shown, *(gr.skip() if value is None else value for value in form))
 
     def begin(self, request: gr.Request) -> tuple[Any, ...]:
-        self._runner.expect(str(request.session_hash))
-        return self.buttons(request)
+        """The name of the run asked for, and the buttons."""
+        name = self._runner.expect(_visitor(request))
+        return (name, *self.buttons(request))
 
     def buttons(self, request: gr.Request) -> tuple[Any, ...]:
         """Run and Stop as they should be now, whatever this is an answer to.
@@ -66,7 +67,7 @@ class Acts:
         A run's own last message comes twice and may come late, so it says nothing of buttons: it
         could undo those of the next run.
         """
-        return _buttons(is_running=self._runner.is_busy(str(request.session_hash)))
+        return _buttons(is_running=self._runner.is_busy(_visitor(request)))
 
     def answer(
         self,
@@ -75,22 +76,32 @@ class Acts:
         temperature: float,
         seed: float,
         tree: str,
+        name: str,
         request: gr.Request,
     ) -> Iterator[tuple[Any, ...]]:
-        """Race both lanes; each item is a viewer message and what else changes."""
+        """Race both lanes; each item is a viewer message and what else changes.
+
+        `name` is the run's, from `begin`; empty for a run that nobody pressed a button for.
+        """
         entered = {"max_new_tokens": length, "temperature": temperature, "seed": seed, "tree": tree}
         ask = Ask(prompt or "", entered)
         trace = None
-        with closing(self._runner.race(ask, visitor=str(request.session_hash))) as updates:
+        race = self._runner.race(ask, visitor=_visitor(request), name=name)
+        with closing(race) as updates:
             for update in updates:
                 trace = update.trace
                 yield (update.message, *_untouched(4))
         yield (gr.skip(), *_figures(trace))
 
     def stop(self, request: gr.Request) -> tuple[Any, ...]:
-        had_run = self._runner.stop(str(request.session_hash))
+        """A run under way says itself that it has stopped, and its end frees the buttons."""
+        if self._runner.stop(_visitor(request)):
+            return _untouched(3)
         idle = messages.status("Stopped before it began.", about="run", phase="idle")
-        return (gr.skip() if had_run else idle, *self.buttons(request))
+        return (idle, *self.buttons(request))
+
+    def leave(self, request: gr.Request) -> None:
+        self._runner.forget(_visitor(request))
 
     def _recording(
         self, recorded: Recorded, text: str, model: ModelState | None, *, opening: bool = False
@@ -105,6 +116,10 @@ class Acts:
             fraction=None if model is None else model.fraction,
         )
         return (message, *_figures(recorded.trace))
+
+
+def _visitor(request: gr.Request) -> str:
+    return str(request.session_hash)
 
 
 def _figures(trace: Trace | None) -> tuple[Any, ...]:
