@@ -8,7 +8,7 @@ export const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_EVENTS = 100_000;
 const MAX_NODES = 4_096;
 const MAX_TOP = 64;
-const STOPS = ["end_token", "max_new_tokens", "context", "stopped"];
+const STOPS = ["end_token", "stop_string", "max_new_tokens", "context", "stopped"];
 
 export class RecordError extends Error {}
 
