@@ -19,7 +19,7 @@ WITHOUT_TORCH = (
     "eagle_core",
     *(f"eagle_core.{name}" for name in ("errors", "options", "rules", "tree", "plans", "trace")),
     *(f"eagle_core.{name}" for name in ("trace_json", "summary", "race", "recording", "progress")),
-    *(f"eagle_core.{name}" for name in ("cost", "cli", "sequence", "text")),
+    *(f"eagle_core.{name}" for name in ("cost", "cli", "sequence", "text", "insight")),
     *(
         f"eagle_core.{name}"
         for name in ("shapes", "expected", "conversation", "citation", "trace_files")
