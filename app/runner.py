@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from time import monotonic
@@ -61,7 +61,9 @@ class Bench(Protocol):
 
     @property
     def environment(self) -> traces.Environment: ...
-    def race(self, prompt: str, options: RunOptions) -> Recording: ...
+    def race(
+        self, prompt: str, options: RunOptions, *, earlier: Sequence[traces.Turn] = ()
+    ) -> Recording: ...
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class Runner:
             yield Update(messages.status(text, about="run", phase="idle"))
             return
         with self._device:
-            yield from _race(bench, ask.prompt, options, run)
+            yield from _race(bench, ask, options, run)
 
     def _wait_for_model(self, run: Run) -> Generator[Update, None, Bench | None]:
         """The bench, or None where the visitor stopped waiting; raises where it cannot be had."""
@@ -207,11 +209,15 @@ def sentence(error: EagleError) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
-def _race(bench: Bench, prompt: str, options: RunOptions, run: Run) -> Iterator[Update]:
-    recording = bench.race(prompt, options)
+def _race(bench: Bench, ask: Ask, options: RunOptions, run: Run) -> Iterator[Update]:
+    recording = bench.race(ask.prompt, options, earlier=ask.earlier)
     yield Update(
         messages.start(
-            run.name, prompt=prompt, settings=recording.settings, environment=bench.environment
+            run.name,
+            prompt=ask.prompt,
+            earlier=ask.earlier,
+            settings=recording.settings,
+            environment=bench.environment,
         )
     )
     seq = 0

@@ -43,7 +43,6 @@ def test_a_recorded_run_is_there_at_first_sight(visit: Visit) -> None:
     assert visit.text(".ev-badge") == "Recorded run: Story"
     assert visit.text(".ev-speedup").endswith(TIMES)
     visit.page.wait_for_selector(".ev-node >> nth=20")
-    visit.page.wait_for_selector("#by-depth .js-plotly-plot")
 
 
 def test_a_run_fills_both_lanes_and_ends_with_a_verdict(visit: Visit) -> None:
