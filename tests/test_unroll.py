@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 from training_toys import (
-    CONFIG,
     LENGTHS,
     ToyTarget,
     corpus_of,
     estimates_of,
+    naive_of,
     seeded_head,
 )
 
-from eagle_core.drafters.head import EagleHead
-from eagle_core.drafters.layers import HeadCache
+from eagle_core.drafters.head import INPUTS, EagleHead, Inputs
 from eagle_core.training.batches import batch_of
 from eagle_core.training.corpus import Corpus
 from eagle_core.training.features import FeatureStore, compute_features
@@ -54,22 +53,20 @@ def test_an_unroll_for_some_rows_gives_these_rows_of_the_whole(
 
 
 @torch.no_grad()
-def test_an_unroll_gives_what_the_cached_drafter_gives(
-    corpus: Corpus, store: FeatureStore, target: ToyTarget, head: EagleHead
+@pytest.mark.parametrize("inputs", INPUTS)
+def test_an_unroll_gives_what_a_naive_chain_from_every_position_gives(
+    corpus: Corpus, store: FeatureStore, target: ToyTarget, inputs: Inputs
 ) -> None:
+    head = seeded_head(inputs=inputs)
+    naive = naive_of(head, target)
     batch = batch_of(corpus, store, [0, 2])
-    embeddings = target.weight[batch.tokens]
     steps = estimates_of(head, batch, target, num_steps=4)
-    start = batch.lengths[0]
+    text = [int(batch.own_tokens[batch.lengths[0]]), *batch.tokens[batch.lengths[0] :].tolist()]
+    features = batch.features[batch.lengths[0] :]
     for first in range(batch.lengths[1] - 3):
-        true = slice(start, start + first + 1)
-        cache = HeadCache(CONFIG, max_rows=32)
-        estimate = head(
-            embeddings[true], batch.features[true], positions=torch.arange(first + 1), cache=cache
-        )[-1:]
         for step in range(4):
-            row = start + first + step
-            torch.testing.assert_close(steps[step][row], estimate[0], atol=1e-5, rtol=1e-4)
-            after = torch.tensor([first + step + 1])
-            if step < 3:
-                estimate = head(embeddings[[row + 1]], estimate, positions=after, cache=cache)
+            known, drafted = text[: first + 2], text[first + 2 : first + 2 + step]
+            theirs = naive.logits(known, features[: first + 1], drafted)
+            row = batch.lengths[0] + first + step
+            ours = target.unembedding()(head.readable(steps[step][row]))
+            torch.testing.assert_close(ours.double(), theirs, atol=1e-4, rtol=1e-4)

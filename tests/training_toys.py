@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
+from naive_heads import NaiveHead
 from torch import Tensor
 
-from eagle_core.drafters.head import EagleHead, HeadConfig
+from eagle_core.drafters.head import EagleHead, HeadConfig, Inputs
 from eagle_core.targets.base import TargetRead, TargetSpec
 from eagle_core.training.batches import Batch
 from eagle_core.training.corpus import Corpus
@@ -83,9 +85,21 @@ def corpus_of(lengths: Sequence[int], *, seed: int = 0) -> Corpus:
     return Corpus(tokens, answer, np.array(lengths, dtype=np.int32), digest=f"toy {seed}")
 
 
-def seeded_head() -> EagleHead:
+def seeded_head(*, inputs: Inputs = "feature+token") -> EagleHead:
     torch.manual_seed(0)
-    return EagleHead(CONFIG)
+    return EagleHead(replace(CONFIG, inputs=inputs))
+
+
+def naive_of(head: EagleHead, target: ToyTarget) -> NaiveHead:
+    """The same head, computed a second time."""
+    layer, outside = dict[str, Tensor](), dict[str, Tensor]()
+    for name, weight in head.state_dict().items():
+        if name.startswith("layers.0."):
+            layer[name.removeprefix("layers.0.")] = weight
+        else:
+            outside[name] = weight
+    sizes, inputs = head.config.to_json(), head.config.inputs
+    return NaiveHead(layer, outside, sizes, target.weight, target.weight, inputs=inputs)
 
 
 def estimates_of(
@@ -96,12 +110,5 @@ def estimates_of(
     num_steps: int,
     wanted: Tensor | None = None,
 ) -> list[Tensor]:
-    return unroll(
-        head,
-        target.weight[batch.tokens],
-        batch.features,
-        lengths=batch.lengths,
-        positions=batch.positions,
-        num_steps=num_steps,
-        wanted=wanted,
-    )
+    embedding = target.embedding()
+    return unroll(head, batch, embedding=embedding, num_steps=num_steps, wanted=wanted)

@@ -34,6 +34,8 @@ def write_out(checkpoint: Checkpoint, layout: Layout) -> tuple[dict[str, Tensor]
         )
     if layout != "speculators" and (extras := _extras(config)):
         raise HeadError(f"layout {layout} for a head with {extras[0]}", expected="speculators")
+    if layout == "speculators" and isinstance(config, HeadConfig) and config.is_lesser:
+        raise HeadError(f"layout speculators for a head of {config.inputs}", expected="eagle")
     tensors = dict(checkpoint.weights)
     if isinstance(config, Eagle3Config):
         tensors |= _maps_of(checkpoint.vocabulary, config)

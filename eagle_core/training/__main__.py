@@ -20,6 +20,7 @@ from pathlib import Path
 
 import torch
 
+from eagle_core.drafters.head import INPUTS
 from eagle_core.errors import EagleError
 from eagle_core.training.commands import compute, export, train
 from eagle_core.training.objectives import NOISES
@@ -89,6 +90,7 @@ def _training_flags(flags: argparse.ArgumentParser) -> None:
     budget.add_argument("--minutes", type=float, help="length of the run; 60 without --steps")
     add = flags.add_argument
     add("--start-from", type=Path, help="a head folder whose weights to begin with")
+    add("--inputs", choices=INPUTS, default="feature+token", help="what the head reads")
     add("--batch-tokens", type=int, default=1024)
     add("--precision", choices=PRECISIONS, default="float32", help="of the matrix products")
     add("--optimizer", choices=OPTIMIZERS, default="adamw")

@@ -28,6 +28,7 @@ MIN_TOKENS = 3  # a shorter conversation has no pair
 class Batch:
     """R pairs of one or more conversations."""
 
+    own_tokens: Tensor  # (R,) int64, row i: token i
     tokens: Tensor  # (R,) int64, row i: token i+1
     features: Tensor  # (R, D), row i: feature i
     next_features: Tensor  # (R, D), row i: feature i+1, what pair i shall estimate
@@ -38,6 +39,10 @@ class Batch:
     @property
     def num_pairs(self) -> int:
         return len(self.tokens)
+
+    def tokens_at(self, offset: int) -> Tensor:
+        """(R,), row i: token i + offset, of offsets 0 and 1."""
+        return self.tokens if offset else self.own_tokens
 
     @property
     def positions(self) -> Tensor:
@@ -53,11 +58,11 @@ def batch_of(
     device: torch.device | str = "cpu",
 ) -> Batch:
     parts = [_pairs_of(corpus, store, conversation) for conversation in conversations]
-    tokens, features, next_features, counts, follows = (
+    own_tokens, tokens, features, next_features, counts, follows = (
         torch.cat(column).to(device) for column in zip(*parts, strict=True)
     )
     lengths = tuple(len(part[0]) for part in parts)
-    return Batch(tokens, features, next_features, counts, follows, lengths)
+    return Batch(own_tokens, tokens, features, next_features, counts, follows, lengths)
 
 
 def _pairs_of(corpus: Corpus, store: FeatureStore, conversation: int) -> tuple[Tensor, ...]:
@@ -65,7 +70,7 @@ def _pairs_of(corpus: Corpus, store: FeatureStore, conversation: int) -> tuple[T
     tokens = torch.from_numpy(corpus.tokens[rows].astype(np.int64))
     answer = torch.from_numpy(corpus.answer[rows])
     features = store.rows(rows)
-    return tokens[1:-1], features[:-2], features[1:-1], answer[2:], tokens[2:]
+    return tokens[:-2], tokens[1:-1], features[:-2], features[1:-1], answer[2:], tokens[2:]
 
 
 def num_pairs(corpus: Corpus, conversations: Sequence[int]) -> int:

@@ -190,6 +190,7 @@ def _config(options: argparse.Namespace, spec: TargetSpec) -> HeadConfig:
         head_dim=spec.width // num_heads,
         intermediate_size=options.intermediate_size or -(-spec.width * 8 // 3 // 64) * 64,
         vocab_size=spec.vocab_size,
+        inputs=options.inputs,
         rope_theta=options.rope_theta,
         max_positions=min(options.max_positions, spec.max_positions),
         target=spec.name,

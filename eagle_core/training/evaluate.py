@@ -81,14 +81,7 @@ class Validator:
 
     def _drafts(self, head: EagleHead, batch: Batch, num_steps: int) -> list[Tensor]:
         """Per step the head's first choice for token i+2, (R,)."""
-        steps = unroll(
-            head,
-            self._embedding(batch.tokens).float(),
-            batch.features,
-            lengths=batch.lengths,
-            positions=batch.positions,
-            num_steps=num_steps,
-        )
+        steps = unroll(head, batch, embedding=self._embedding, num_steps=num_steps)
         return [self._vocabulary[greedy(estimates, self._unembedding)] for estimates in steps]
 
 

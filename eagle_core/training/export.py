@@ -20,6 +20,12 @@ from eagle_core.training.files import write_atomically
 RECORD, CARD = "training.json", "README.md"
 OPTIMIZER_WORDS = {"adamw": "AdamW", "muon": "Muon for the matrices and AdamW for the rest"}
 ALPHA = "\N{GREEK SMALL LETTER ALPHA}"
+READS: dict[str, str] = {
+    "feature+token": "the target's feature and the embedding of the token after it",
+    "feature+unshifted": "the target's feature and the embedding of its own token",
+    "feature": "the target's feature alone",
+    "token": "the embeddings of tokens alone",
+}
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,7 @@ def export_head(
             "tokens": len(vocabulary),
             "coverage_of_answer_tokens": round(provenance.vocabulary_coverage, 4),
         },
+        "inputs": state["fingerprint"]["head"].get("inputs", "feature+token"),
         "settings": {
             name: value
             for name, value in state["fingerprint"].items()
@@ -107,8 +114,8 @@ def card(record: dict[str, Any], *, about_corpus: str) -> str:
     return f"""# EAGLE-1 head for {record["target"]}
 
 One decoder layer, {record["num_parameters"] / 1e6:.2f} M parameters in {record["weights_dtype"]}. \
-It reads the target's feature and the embedding of the
-next token, and estimates the next feature; the target's own unembedding, cut to the
+It reads {READS[record["inputs"]]},
+and estimates the next feature; the target's own unembedding, cut to the
 {record["draft_vocabulary"]["tokens"]:,} tokens of `draft_vocabulary.safetensors` \
 ({record["draft_vocabulary"]["coverage_of_answer_tokens"]:.1%} of the corpus' answer tokens),
 gives the draft law.

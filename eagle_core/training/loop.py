@@ -172,10 +172,8 @@ class Trainer:
         ):
             estimates = unroll(
                 self.head,
-                self._embedding(batch.tokens).float(),
                 with_noise(batch, noise=settings.noise, generator=self._noise()),
-                lengths=batch.lengths,
-                positions=batch.positions,
+                embedding=self._embedding,
                 num_steps=1 + settings.self_fed_steps,
                 wanted=batch.counts,
             )

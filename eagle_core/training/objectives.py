@@ -9,7 +9,7 @@ section 4.2). Both parts are means over the pairs that count.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import torch
@@ -137,18 +137,17 @@ def _against(
     return losses * shares, gradients
 
 
-def with_noise(batch: Batch, *, noise: Noise, generator: torch.Generator) -> Tensor:
-    """The batch's features, disturbed as they will be when the head feeds itself; (R, D).
+def with_noise(batch: Batch, *, noise: Noise, generator: torch.Generator) -> Batch:
+    """The batch, its features disturbed as they will be when the head feeds itself.
 
     "paper": U(-0.1, 0.1). "code": the same times 512 over the conversation's length, as the
     reference trainer has it.
     """
     if noise == "none":
-        return batch.features
-    shape = batch.features.shape
-    drawn = torch.rand(shape, generator=generator, device=generator.device)
+        return batch
+    drawn = torch.rand(batch.features.shape, generator=generator, device=generator.device)
     drawn = ((drawn - 0.5) * 2 * NOISE_RANGE).to(batch.features)
-    if noise == "paper":
-        return batch.features + drawn
-    scale = torch.cat([torch.full((n, 1), CODE_NOISE_LENGTH / n) for n in batch.lengths])
-    return batch.features + drawn * scale.to(drawn)
+    if noise == "code":
+        scale = torch.cat([torch.full((n, 1), CODE_NOISE_LENGTH / n) for n in batch.lengths])
+        drawn *= scale.to(drawn)
+    return replace(batch, features=batch.features + drawn)
