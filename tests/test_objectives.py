@@ -20,7 +20,8 @@ from eagle_core.drafters.head import EagleHead
 from eagle_core.errors import OptionError
 from eagle_core.training.batches import batch_of, packed, shuffled, with_pairs
 from eagle_core.training.corpus import Corpus
-from eagle_core.training.features import FeatureStore, compute_features
+from eagle_core.training.feature_store import FeatureStore
+from eagle_core.training.features import compute_features
 from eagle_core.training.objectives import LossWeights, loss_of, with_noise
 from eagle_core.training.settings import TrainingSettings, rate_at
 

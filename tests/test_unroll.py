@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,13 +14,16 @@ from training_toys import (
     corpus_of,
     estimates_of,
     naive_of,
+    seeded_eagle3,
     seeded_head,
 )
 
-from eagle_core.drafters.head import INPUTS, EagleHead, Inputs
+from eagle_core.drafters.head import INPUTS, EagleHead
+from eagle_core.drafters.heads import Head
 from eagle_core.training.batches import batch_of
 from eagle_core.training.corpus import Corpus
-from eagle_core.training.features import FeatureStore, compute_features
+from eagle_core.training.feature_store import FeatureStore
+from eagle_core.training.features import compute_features
 
 
 @pytest.fixture
@@ -52,21 +57,29 @@ def test_an_unroll_for_some_rows_gives_these_rows_of_the_whole(
         torch.testing.assert_close(all_rows[batch.counts], rows, atol=1e-6, rtol=1e-5)
 
 
+HEADS: dict[str, Callable[[], Head]] = {
+    **{inputs: partial(seeded_head, inputs=inputs) for inputs in INPUTS},
+    "eagle3": seeded_eagle3,
+}
+
+
 @torch.no_grad()
-@pytest.mark.parametrize("inputs", INPUTS)
+@pytest.mark.parametrize("kind", HEADS)
 def test_an_unroll_gives_what_a_naive_chain_from_every_position_gives(
-    corpus: Corpus, store: FeatureStore, target: ToyTarget, inputs: Inputs
+    corpus: Corpus, target: ToyTarget, tmp_path: Path, kind: str
 ) -> None:
-    head = seeded_head(inputs=inputs)
-    naive = naive_of(head, target)
-    batch = batch_of(corpus, store, [0, 2])
+    head = HEADS[kind]()
+    naive, taps = naive_of(head, target), head.taps(2)
+    store = compute_features(corpus, target, tmp_path, taps=(0, 1, 2))
+    batch = batch_of(corpus, store, [0, 2], taps=taps)
     steps = estimates_of(head, batch, target, num_steps=4)
-    text = [int(batch.own_tokens[batch.lengths[0]]), *batch.tokens[batch.lengths[0] :].tolist()]
-    features = batch.features[batch.lengths[0] :]
+    read = head.lm_head or target.unembedding()
+    start = batch.lengths[0]
+    text = [int(batch.own_tokens[start]), *batch.tokens[start:].tolist()]
     for first in range(batch.lengths[1] - 3):
+        true = batch.features[start : start + first + 1]
         for step in range(4):
-            known, drafted = text[: first + 2], text[first + 2 : first + 2 + step]
-            theirs = naive.logits(known, features[: first + 1], drafted)
-            row = batch.lengths[0] + first + step
-            ours = target.unembedding()(head.readable(steps[step][row]))
+            drafted = text[first + 2 : first + 2 + step]
+            theirs = naive.logits(text[: first + 2], true, drafted)
+            ours = read(head.readable(steps[step][start + first + step]))
             torch.testing.assert_close(ours.double(), theirs, atol=1e-4, rtol=1e-4)

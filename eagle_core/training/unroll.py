@@ -38,25 +38,27 @@ def unroll(
 ) -> list[Tensor]:
     """Estimates (R, D) of every step; in step s, a conversation's first s rows mean nothing.
 
-    Only the `wanted` rows come back, where they are named: the last step is cheaper for it.
+    Only the `wanted` rows come back, where they are named: the last step is cheaper for it. What
+    is added up from product to product stays in float32 under autocast too.
     """
     layer, positions = head.layer, batch.positions
     embeddings = embedding(batch.tokens_at(head.token_offset)).float()
-    fused = head.fuse(batch.features)  # (R, D)
+    fused = head.fuse(batch.features).float()  # (R, D)
     is_first = (positions == 0)[:, None]
     estimates: list[Tensor] = []
     past: list[KeysValues] = []
     inputs = fused
     for step in range(num_steps):
         entered = head.enter(embeddings, inputs)
+        residual = entered.residual.float()
         q, k, v = layer.self_attn.project(entered.read, positions=positions)
         past.append(KeysValues(*(layer.self_attn.per_query_head(rows) for rows in (k, v))))
         mixed = attend_packed(q, past, lengths=batch.lengths)
         if wanted is not None and step == num_steps - 1:
             merged = layer.self_attn.merge(mixed[:, wanted])
-            estimates.append(layer.finish(entered.residual[wanted], merged))
+            estimates.append(layer.finish(residual[wanted], merged))
             return estimates
-        estimate = layer.finish(entered.residual, layer.self_attn.merge(mixed))
+        estimate = layer.finish(residual, layer.self_attn.merge(mixed))
         estimates.append(estimate if wanted is None else estimate[wanted])
         inputs = torch.where(is_first, fused, estimate.roll(1, dims=0))
     return estimates
