@@ -63,7 +63,10 @@ def _whole(name: str, value: object) -> int:
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise OptionError(f"the {_words(name)} is missing", expected="a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:  # JSON has whole numbers of any length
+        raise OptionError(f"a {_words(name)} of very many digits", expected="a number") from None
 
 
 def _words(name: str) -> str:
