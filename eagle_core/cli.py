@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from eagle_core.convert import add_convert
 from eagle_core.errors import EagleError, OptionError, PromptError
 from eagle_core.options import RULE_NAMES, RunOptions
-from eagle_core.plans import AUTO
+from eagle_core.plans import OF_THIS_MACHINE
 from eagle_core.progress import progress_on_stderr
 from eagle_core.summary import summary_table
 from eagle_core.trace_json import dump_trace
@@ -129,7 +129,12 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         "--stop", action="append", metavar="TEXT", help="end before this text; repeat for more"
     )
     group.add_argument("--seed", type=int, default=0, help="same seed, same text")
-    group.add_argument("--tree", default="auto", help="auto, chain:N, or tree:N with N up to 25")
+    group.add_argument(
+        "--tree",
+        default="auto",
+        help="auto, what pays at each step; best, the best fixed one; chain:N; tree:N up to 25; "
+        "dynamic:DRAFTS[:DEPTH[:CHILDREN]], EAGLE-2's",
+    )
     group.add_argument("--rule", default="auto", choices=RULE_NAMES, help="acceptance rule")
 
 
@@ -198,7 +203,7 @@ def load_workbench(options: argparse.Namespace) -> Workbench:
             dtype=options.dtype,
             cache=options.cache,
             progress=progress,
-            finds_tree=AUTO in options.tree.split(","),
+            measures=any(tree in OF_THIS_MACHINE for tree in options.tree.split(",")),
         )
 
 

@@ -20,8 +20,6 @@ from eagle_core.chi_square import Fit, fit
 from eagle_core.compare import Divergence, as_lane, find_divergence
 from eagle_core.decoding import chance_for
 from eagle_core.options import RunOptions
-from eagle_core.plans import plan_named
-from eagle_core.rules import FACTS
 from eagle_core.sampling import LawMaker
 from eagle_core.sequence import Sequence as Text
 from eagle_core.tree import DraftTree
@@ -101,7 +99,7 @@ def prove(
     num_samples: short steps per context. Raises `PromptError` for a prompt that cannot be used.
     """
     encoded = [bench.encode(prompt) for prompt in prompts]
-    lanes = _GreedyLanes(bench, RunOptions(options.max_new_tokens, tree=bench.tree_for(options)))
+    lanes = _GreedyLanes(bench, RunOptions(options.max_new_tokens, tree=options.tree))
     divergences, contexts = [], []
     for done, tokens in enumerate(encoded):
         progress("greedy texts, plainly and with EAGLE", done / len(encoded))
@@ -146,8 +144,8 @@ class _SampledSteps:
         self._text = Text(prompt)
         self._text.commit(answer[: least_certain(bench.target, prompt, answer) + 1])
         self._laws = LawMaker(options).after(self._text)
-        siblings = FACTS[self._rule].siblings
-        self._plan = plan_named(bench.tree_for(options), siblings=siblings).within(DEPTH)
+        planner = bench.planner_for(options)
+        self._plan = planner.next_plan(len(prompt)).within(DEPTH)
         self._drafter = bench.open_drafter()
         self._before = torch.tensor(self._text.tokens[:-1], device=bench.target.spec.device)
         self._run = bench.target.open()
