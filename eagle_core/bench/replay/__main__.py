@@ -51,7 +51,7 @@ def run_replay(options: argparse.Namespace) -> None:
     plans, length = wanted_plans(options), options.max_new_tokens
     questions = load_questions(options.questions)
     questions = spread(questions, options.count or len(questions))
-    bench = load_workbench(options, finds_tree=False)
+    bench = load_workbench(options, measures=False)
     answers, features = remembered(bench, questions, options)
     done: list[Replayed] = []
     try:
