@@ -26,7 +26,8 @@ def report(proof: Proof, options: RunOptions, *, where: str) -> str:
         "are equal",
         *(f"         {_told(divergence)}" for divergence in greedy.divergences),
         f"sampled  rule {options.resolved_rule}, T = {options.temperature:g}: "
-        f"{sampled.num_samples:,} tokens against {len(sampled.fits)} exact laws",
+        f"{sampled.num_samples:,} tokens, {sampled.num_drafts:,} drafts, against "
+        f"{len(sampled.fits)} exact laws",
     ]
     lines += [f"         {_fitted(each, sampled.error)}" for each in sampled.fits]
     reach = sampled.smallest_deviation
@@ -57,6 +58,8 @@ def _told(divergence: Divergence) -> str:
 
 
 def _verdict(proof: Proof) -> str:
+    if not proof.sampled.num_drafts:
+        return "FAILED: nothing was drafted, so nothing was proved; try another --tree or --head"
     if not proof.holds:
         return "FAILED: drafting changes the text"
     if proof.greedy.divergences:

@@ -43,9 +43,10 @@ class GreedyProof:
 
 @dataclass(frozen=True)
 class SampledProof:
-    """One fit per law that sampled tokens were compared with."""
+    """One fit per law that sampled tokens were compared with; without drafts it proves nothing."""
 
     fits: tuple[Fit, ...]
+    num_drafts: int
 
     @property
     def error(self) -> float:
@@ -54,7 +55,7 @@ class SampledProof:
 
     @property
     def holds(self) -> bool:
-        return all(fit.p_value >= self.error for fit in self.fits)
+        return self.num_drafts > 0 and all(fit.p_value >= self.error for fit in self.fits)
 
     @property
     def num_samples(self) -> int:
@@ -100,10 +101,13 @@ def prove(
         len(encoded), options.max_new_tokens, tuple(d for d in divergences if d is not None)
     )
     fits: list[Fit] = []
+    num_drafts = 0
     for number, (tokens, answer) in enumerate(contexts[:NUM_CONTEXTS], start=1):
         told = _of_stage(progress, f"sampled steps, context {number} of {NUM_CONTEXTS}")
-        fits += SampledSteps(bench, tokens, answer, options).fits(num_samples, told)
-    return Proof(greedy, SampledProof(tuple(fits)))
+        steps = SampledSteps(bench, tokens, answer, options)
+        fits += steps.fits(num_samples, told)
+        num_drafts += steps.num_drafts
+    return Proof(greedy, SampledProof(tuple(fits), num_drafts))
 
 
 def _encoded(bench: Workbench, prompt: str, options: RunOptions) -> list[int]:

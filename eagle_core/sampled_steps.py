@@ -56,6 +56,7 @@ class SampledSteps:
         before = torch.tensor(self._text.tokens[:-1], device=bench.target.spec.device)
         self._drafter, self._run = bench.open_drafter(), bench.target.open()
         self._drafter.begin(before, self._run.prefill(before, taps=self._drafter.taps))
+        self.num_drafts = 0  # of all steps so far
         self._known: dict[Path, Tensor] = {}
         self._most_probable = int(self._law(()).argmax())
         self._score_ahead()
@@ -78,6 +79,7 @@ class SampledSteps:
         tree = self._drafter.grow_tree(
             self._text.root, plan=self._plan, laws=self._laws, chance=chance
         )
+        self.num_drafts += tree.num_drafts
 
         def law(node: int) -> Tensor:
             if tree.depths[node] == DEPTH:  # decides a third token, at which nobody looks

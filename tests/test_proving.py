@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -52,6 +53,7 @@ def test_every_lossless_rule_is_proved(options: dict[str, object]) -> None:
     assert proof.greedy.divergences == ()
     assert [fit.num_samples for fit in proof.sampled.fits[::2]] == [120, 120]
     assert all(fit.num_samples > 10 for fit in proof.sampled.fits[1::2])
+    assert proof.sampled.num_drafts >= 240
     assert 0.0 < proof.sampled.smallest_deviation < 0.5
 
 
@@ -159,7 +161,7 @@ def test_a_proof_over_very_short_answers_and_one_sample_ends_in_words(num_new: i
 
 
 def sampled(*p_values: float) -> SampledProof:
-    return SampledProof(tuple(Fit(1000, 9, 8.1, p) for p in p_values))
+    return SampledProof(tuple(Fit(1000, 9, 8.1, p) for p in p_values), num_drafts=9)
 
 
 @pytest.mark.parametrize(
@@ -188,11 +190,17 @@ def test_one_law_that_is_not_followed_fails_the_whole() -> None:
 
 def test_a_law_of_one_cell_is_not_said_to_be_followed() -> None:
     proof = Proof(
-        GreedyProof(1, 8, ()), SampledProof((Fit(1000, 9, 8.1, 0.5), Fit(20, 1, 0.0, 1.0)))
+        GreedyProof(1, 8, ()), SampledProof((Fit(1000, 9, 8.1, 0.5), Fit(20, 1, 0.0, 1.0)), 9)
     )
     text = report(proof, RunOptions(temperature=1.0), where="")
     assert "n = 20: too few tokens to tell this law from another" in text
     assert text.count("follows its law") == 1
+
+
+def test_steps_that_drafted_nothing_prove_nothing() -> None:
+    proof = Proof(GreedyProof(1, 8, ()), replace(sampled(0.5, 0.5), num_drafts=0))
+    assert not proof.holds
+    assert "FAILED: nothing was drafted" in report(proof, RunOptions(temperature=1.0), where="")
 
 
 def test_the_report_states_sample_size_and_smallest_deviation() -> None:
