@@ -106,9 +106,18 @@ products in {settings["precision"]}; features computed in {corpus["features_comp
 ```
 
 The weights are those of step {_best_step(record):,}, the best by validation during training.
-`python -m eagle_core.training features` with the same corpus, folder and number of tokens comes
-before these commands. `training.json` has the settings and the curve. The trainer wrote this card.
+{_beforehand(record)} `training.json` has the settings and the curve. The trainer wrote this card.
 """
+
+
+def _beforehand(record: Record) -> str:
+    before = """\
+`python -m eagle_core.training features` with the same corpus, folder and number of tokens comes
+before these commands."""
+    if record["recipe"] is None:
+        return before
+    whole = f"`python -m eagle_core.training recipe {record['recipe']}`"
+    return f"{before} {whole}\nmakes such a head from the text on."
 
 
 def _beginning(record: Record) -> str:

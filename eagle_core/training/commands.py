@@ -1,4 +1,4 @@
-"""The trainer's three commands: join target, corpus, features, run and export.
+"""The trainer's commands: join target, corpus, features, run and export.
 
 Knows everything in this room; decides nothing that is not an option.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,9 +33,10 @@ from eagle_core.training.export import RECORD, Provenance, export_head
 from eagle_core.training.feature_store import FeatureStore
 from eagle_core.training.features import compute_features
 from eagle_core.training.loop import Trainer, TrainingData
-from eagle_core.training.methods import USUAL, Sizes, fit_to_target, head_of, new_head
+from eagle_core.training.methods import USUAL, Sizes, fit_to_target, head_of, new_head, states_for
 from eagle_core.training.objectives import LossWeights
 from eagle_core.training.processes import Processes
+from eagle_core.training.recipes import RECIPES
 from eagle_core.training.settings import Intervals, TrainingSettings
 
 VALIDATION_BATCH_TOKENS = 2048
@@ -61,7 +61,7 @@ def compute(options: argparse.Namespace) -> None:
         corpus,
         target,
         options.features,
-        taps=tuple(options.taps) if options.taps else None,
+        taps=tuple(options.taps or states_for(options.method, target.spec)),
         max_tokens=options.max_tokens,
         num_workers=options.workers,
     )
@@ -92,7 +92,7 @@ def train(options: argparse.Namespace) -> None:
         processes=processes,
     )
     if processes.is_main:
-        folder.note_command(shlex.join(["python", "-m", "eagle_core.training", *sys.argv[1:]]))
+        folder.note_command(shlex.join(["python", "-m", "eagle_core.training", *options.words]))
     trainer.run()
     if options.head is not None and processes.is_main:
         _export(options, material)
@@ -135,6 +135,7 @@ def _export(options: argparse.Namespace, material: Material) -> None:
             num_held_out=len(held_out),
             vocabulary_coverage=material.vocabulary.coverage,
             about_corpus=options.about_corpus,
+            recipe=options.head.name if options.head.name in RECIPES else None,
         ),
     )
 

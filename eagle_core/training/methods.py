@@ -6,13 +6,13 @@ Knows the heads there are and what each is usually trained with. Knows nothing o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
-from eagle_core.drafters.eagle3 import Eagle3Config, Eagle3Head
+from eagle_core.drafters.eagle3 import Eagle3Config, Eagle3Head, usual_taps
 from eagle_core.drafters.head import EagleHead, HeadConfig, Inputs
 from eagle_core.drafters.heads import Head
 from eagle_core.targets.base import Taps, Target, TargetSpec
@@ -53,11 +53,16 @@ def new_head(method: Method, sizes: Sizes, spec: TargetSpec, *, num_drafted: int
         **layer,
         draft_vocab_size=num_drafted,
         feature_width=spec.width,
-        taps=sizes.taps,
+        taps=sizes.taps or usual_taps(spec.num_layers),
         norm_before_fc=True,
     )
-    usual = Eagle3Head(config)
-    return Eagle3Head(replace(config, taps=usual.taps(spec.num_layers)))
+    return Eagle3Head(config)
+
+
+def states_for(method: Method, spec: TargetSpec) -> Taps:
+    """What a new head of the method reads and is judged by, each state once."""
+    read = () if method == "eagle" else usual_taps(spec.num_layers)
+    return tuple(sorted({*read, spec.last_state}))
 
 
 def head_of(config: Mapping[str, Any]) -> Head:
