@@ -66,6 +66,7 @@ class EagleDrafter:
         )
         self._open_features: Tensor | None = None  # (R, K·D), true, not yet in a stable row
         self._open_tokens: tuple[int, ...] = ()  # the R tokens whose features these are
+        self._newest: tuple[int, Tensor] | None = None  # the root of the last stable row, estimate
 
     @property
     def taps(self) -> Taps:
@@ -93,7 +94,7 @@ class EagleDrafter:
             vocab_size=self._vocab_size,
             vocabulary=self._vocabulary,
         )
-        estimates = self._close_pairs((*self._open_tokens, root))[-1:]  # (1, D), follows the root
+        estimates = self._estimate_after(root)
         num_stable = self._cache.num_rows
         level, expanded = growth.frontier, list[int]()
         while level:
@@ -104,6 +105,16 @@ class EagleDrafter:
                 estimates = self._expand(growth, estimates[of_parents], expanded)
         self._cache.crop(num_stable)
         return growth.finish()
+
+    def _estimate_after(self, root: int) -> Tensor:
+        """(1, D); closes the open pairs unless an earlier tree from here has done so."""
+        assert self._open_features is not None, "begin comes before grow_tree"
+        if len(self._open_features):
+            self._newest = root, self._close_pairs((*self._open_tokens, root))[-1:]
+        assert self._newest is not None, "a feature is open until its root is known"
+        closed_with, estimate = self._newest
+        assert root == closed_with, f"a tree from {closed_with}, then one from {root}"
+        return estimate
 
     def _close_pairs(self, tokens: Sequence[int]) -> Tensor:
         """Make stable rows of the open features but for those that no token follows yet.
