@@ -26,6 +26,7 @@ from eagle_core.bench.replay.running import answers_to, joined, replay_answer, r
 from eagle_core.bench.run import figures
 from eagle_core.compare import as_lane
 from eagle_core.drafters.eagle3 import Eagle3Config, Eagle3Head
+from eagle_core.drafters.head import EagleHead
 from eagle_core.drafters.heads import LoadedHead
 from eagle_core.errors import OptionError
 from eagle_core.options import RunOptions
@@ -94,7 +95,7 @@ def eagle3_bench() -> Workbench:
     """A head over three states of the target, which feeds back what it estimates as it is."""
     made, vocabulary = exact_world(), torch.arange(22).flip(0)
     of_layer = asdict(made.head.config)
-    for name in ("fc_bias", "owns_unembedding"):
+    for name in ("fc_bias", "owns_unembedding", "inputs"):
         del of_layer[name]
     config = Eagle3Config(**of_layer, draft_vocab_size=22, feature_width=16, taps=(0, 1, 2))
     with torch.random.fork_rng():
@@ -161,9 +162,17 @@ def grown_alphas(bench: Workbench, answer: Answer) -> list[tuple[int, int]]:
     return [(counted, agreeing) for counted, agreeing in counts if counted]
 
 
-@pytest.mark.parametrize("kind", BENCHES)
+def unshifted_bench() -> Workbench:
+    """A head whose pairs hold the feature's own token."""
+    made = exact_world()
+    head = EagleHead(replace(made.head.config, inputs="feature+unshifted")).double()
+    head.load_state_dict(made.head.state_dict())
+    return tiny_bench(World(made.target, head))
+
+
+@pytest.mark.parametrize("kind", [*BENCHES, "unshifted"])
 def test_alphas_equal_growing_a_chain_at_every_place(kind: str) -> None:
-    bench, deepest = BENCHES[kind](), 0
+    bench, deepest = (BENCHES | {"unshifted": unshifted_bench})[kind](), 0
     for prompt in PROMPTS:
         answer, features = answered(bench, prompt, 60)
         found = alphas(bench, answer.text, features, num_prompt_tokens=len(answer.prompt))

@@ -69,7 +69,7 @@ class _Chains:
         self._owners = torch.arange(1, len(features) + 1, device=known.device)  # its first user
         self._num_stable = len(features)
         fused = self._head.fuse(features.to(known.device, self._dtype))
-        self.stable = self._run(known[1:-1], fused, self._owners - 1, "causal")  # (R, D)
+        self.stable = self._run(fused, self._owners - 1, "causal")  # (R, D)
 
     @torch.inference_mode()
     def drafts(self, estimates: Tensor) -> Tensor:
@@ -86,9 +86,11 @@ class _Chains:
         sees = self._owners == roots[:, None]
         is_stable = torch.arange(len(self._owners), device=roots.device) < self._num_stable
         mask = sees | (is_stable & (self._owners <= roots[:, None]))
-        return self._run(self._known[roots + level], estimates, roots + level - 1, mask)
+        return self._run(estimates, roots + level - 1, mask)
 
-    def _run(self, tokens: Tensor, features: Tensor, positions: Tensor, mask: Mask) -> Tensor:
+    def _run(self, features: Tensor, positions: Tensor, mask: Mask) -> Tensor:
+        """Pairs of the features at these places and the tokens that the head reads with them."""
+        tokens = self._known[positions + self._head.token_offset]
         embeddings = self._embedding(tokens).to(self._dtype)
         estimates: Tensor = self._head(
             embeddings, features, positions=positions, mask=mask, cache=self._cache
