@@ -20,9 +20,10 @@ import transformers
 
 from eagle_core import cost
 from eagle_core.decoding import Decoding
-from eagle_core.drafters.eagle import EagleDrafter
+from eagle_core.drafters.base import Drafter
 from eagle_core.drafters.files import HUB_ID, fetch, fingerprint, name_of
 from eagle_core.drafters.heads import LoadedHead, load_head
+from eagle_core.drafters.opening import open_drafter
 from eagle_core.engine import Engine
 from eagle_core.errors import HeadError, OptionError, PromptError
 from eagle_core.options import RunOptions
@@ -168,14 +169,13 @@ class Workbench:
             return options.tree
         return AUTO_CHAIN if FACTS[options.resolved_rule].is_for_chains else self.auto_tree
 
-    def open_drafter(self) -> EagleDrafter:
+    def open_drafter(self) -> Drafter:
         """A drafter for one lane: the head's shared weights, a cache of its own."""
-        return EagleDrafter(
-            self.head.head,
+        return open_drafter(
+            self.head,
             self.target.spec,
-            embedding=self.head.embedding(self.target.embedding()),
+            embedding=self.target.embedding(),
             unembedding=self.unembedding,
-            vocabulary=self.head.vocabulary,
         )
 
     def find_fastest_tree(self, root: Path, report: Progress) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from eagle_core.drafters.heads import Head
+    from eagle_core.drafters.heads import LayerHead
     from eagle_core.drafters.layers import Mask
     from eagle_core.sampling import Chance, LawMaker
     from eagle_core.targets.base import Taps, TargetRead, TargetSpec
@@ -42,7 +42,7 @@ class EagleDrafter:
 
     def __init__(
         self,
-        head: Head,
+        head: LayerHead,
         spec: TargetSpec,
         *,
         embedding: Callable[[Tensor], Tensor],

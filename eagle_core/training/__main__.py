@@ -140,7 +140,11 @@ def _training_flags(flags: argparse.ArgumentParser) -> None:
     add("--feature-weight", type=float, help="of the smooth-L1 part")
     add("--token-weight", type=float, default=1.0, help="of the cross-entropy part; the paper: 0.1")
     add("--noise", choices=NOISES, help="on input features")
-    add("--self-fed-steps", type=int, help="train on this many own estimates too")
+    add(
+        "--self-fed-steps",
+        type=int,
+        help="train on this many own estimates too; Medusa: on as many further tokens",
+    )
     add("--step-decay", type=float, help="weight of each further self-fed step")
     add("--kv-heads", type=int, help="key/value heads; left out: one for three query heads")
     add("--intermediate-size", type=int, help="of the gated layer; left out: 8/3 of the width")

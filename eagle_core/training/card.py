@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from eagle_core.drafters.medusa import NUM_BLOCKS
+
 Record = dict[str, Any]
 
 ALPHA = "\N{GREEK SMALL LETTER ALPHA}"
@@ -31,12 +33,16 @@ def card(record: Record, *, about_corpus: str) -> str:
 
 
 def _what_it_is(record: Record) -> str:
-    kind = "EAGLE-3" if _is_eagle3(record) else "EAGLE-1"
-    reading = _reading_of_eagle3(record) if _is_eagle3(record) else _reading_of_eagle(record)
+    kind, built, reading = "EAGLE-1", "One decoder layer", _reading_of_eagle(record)
+    if _is_eagle3(record):
+        kind, reading = "EAGLE-3", _reading_of_eagle3(record)
+    if NUM_BLOCKS in record["head"]:
+        kind, reading = "Medusa", _reading_of_medusa(record)
+        built = f"{record['head'][NUM_BLOCKS]} residual blocks"
     return f"""
 # {kind} head for {record["target"]}
 
-One decoder layer, {record["num_parameters"] / 1e6:.2f} M parameters in {record["weights_dtype"]}.
+{built}, {record["num_parameters"] / 1e6:.2f} M parameters in {record["weights_dtype"]}.
 {reading}
 """
 
@@ -57,6 +63,15 @@ It reads the states entering the target's layers {taps}, fused into one, and the
 next token, and feeds its own output back; an unembedding of its own gives the draft law over \
 {record["draft_vocabulary"]["tokens"]:,} tokens
 ({_coverage(record)})."""
+
+
+def _reading_of_medusa(record: Record) -> str:
+    return f"""\
+Each reads the target's newest feature and guesses one token further ahead, without knowing what the
+others guess; the target's own unembedding, cut to the \
+{record["draft_vocabulary"]["tokens"]:,} tokens of `draft_vocabulary.safetensors`
+({_coverage(record)}), gives the draft laws. Where other heads' cards
+count estimated features, this one counts the tokens between feature and guess."""
 
 
 def _coverage(record: Record) -> str:

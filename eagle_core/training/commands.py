@@ -9,6 +9,7 @@ import argparse
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -33,7 +34,14 @@ from eagle_core.training.export import RECORD, Provenance, export_head
 from eagle_core.training.feature_store import FeatureStore
 from eagle_core.training.features import compute_features
 from eagle_core.training.loop import Trainer, TrainingData
-from eagle_core.training.methods import USUAL, Sizes, fit_to_target, head_of, new_head, states_for
+from eagle_core.training.methods import (
+    USUAL,
+    Sizes,
+    fit_to_target,
+    head_again,
+    new_head,
+    states_for,
+)
 from eagle_core.training.objectives import LossWeights
 from eagle_core.training.processes import Processes
 from eagle_core.training.recipes import RECIPES
@@ -109,7 +117,7 @@ def _export(options: argparse.Namespace, material: Material) -> None:
     state = folder.load_checkpoint()
     if state is None:
         raise CorpusError(f"no run in {options.run}", hint="`train` first")
-    head = head_of(state["fingerprint"]["head"])
+    head = head_again(state["fingerprint"]["head"])
     head.load_state_dict(folder.load_best())
     head.to(material.target.spec.device)
     corpus = material.corpus
@@ -193,6 +201,7 @@ def _new_head(options: argparse.Namespace, material: Material) -> Head:
         max_positions=options.max_positions,
         inputs=options.inputs,
         taps=tuple(options.taps) if options.taps else None,
+        num_blocks=1 + _usual(options)["self_fed_steps"],
     )
     torch.manual_seed(options.seed)
     head = new_head(options.method, sizes, spec, num_drafted=len(material.vocabulary.tokens))
@@ -205,8 +214,7 @@ def _new_head(options: argparse.Namespace, material: Material) -> Head:
 
 
 def _settings(options: argparse.Namespace) -> TrainingSettings:
-    chosen = {name: getattr(options, name) for name in USUAL[options.method]}
-    usual = USUAL[options.method] | {k: v for k, v in chosen.items() if v is not None}
+    usual = _usual(options)
     minutes = options.minutes or (None if options.steps else DEFAULT_MINUTES)
     return TrainingSettings(
         num_steps=options.steps,
@@ -223,6 +231,12 @@ def _settings(options: argparse.Namespace) -> TrainingSettings:
         self_fed_steps=usual["self_fed_steps"],
         seed=options.seed,
     )
+
+
+def _usual(options: argparse.Namespace) -> dict[str, Any]:
+    """What the method is usually trained with, but for what was chosen."""
+    chosen = {name: getattr(options, name) for name in USUAL[options.method]}
+    return USUAL[options.method] | {k: v for k, v in chosen.items() if v is not None}
 
 
 def _take_weights(head: Head, folder: Path, spec: TargetSpec) -> None:

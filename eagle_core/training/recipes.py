@@ -36,9 +36,12 @@ _EAGLE3 = Recipe(
 )
 _LESSER = f"{_FAST} --steps 800 --self-fed-steps 1 --learning-rate 1.5e-3 --seed 1"
 
+_MEDUSA = Recipe("medusa", (f"{_FAST} --steps 2000 --learning-rate 1.5e-3 --seed 1",))
+
 RECIPES: dict[str, Recipe] = {
     "eagle": _EAGLE,
     "eagle3": _EAGLE3,
+    "medusa": _MEDUSA,
     **{
         f"inputs-{inputs.replace('+', '-and-')}": Recipe("eagle", (f"{_LESSER} --inputs {inputs}",))
         for inputs in INPUTS
