@@ -25,9 +25,10 @@ from eagle_core.drafters.growth import Growth
 from eagle_core.errors import HeadError
 
 if TYPE_CHECKING:
+    from eagle_core.planning import Plan
     from eagle_core.sampling import Chance, LawMaker
     from eagle_core.targets.base import Taps, TargetRead, TargetSpec
-    from eagle_core.tree import DraftTree, TreePlan
+    from eagle_core.tree import DraftTree
     from eagle_core.verify import Acceptance
 
 NUM_BLOCKS = "medusa_num_heads"  # the key that tells a Medusa config
@@ -143,7 +144,7 @@ class MedusaDrafter:
     def observe(self, taken: Acceptance, read: TargetRead) -> None:
         self._feature = read.features[taken.path[-1], None]
 
-    def grow_tree(self, root: int, *, plan: TreePlan, laws: LawMaker, chance: Chance) -> DraftTree:
+    def grow_tree(self, root: int, *, plan: Plan, laws: LawMaker, chance: Chance) -> DraftTree:
         growth = Growth(
             root,
             plan=plan,

@@ -51,8 +51,8 @@ def _reading_of_eagle(record: Record) -> str:
     reads = READS[record["head"].get("inputs", "feature+token")]
     return f"""\
 It reads {reads}, and estimates the next
-feature; the target's own unembedding, cut to the {record["draft_vocabulary"]["tokens"]:,} tokens \
-of `draft_vocabulary.safetensors`
+feature; the target's own unembedding, cut to the \
+{record["draft_vocabulary"]["tokens"]:,} tokens of `draft_vocabulary.safetensors`
 ({_coverage(record)}), gives the draft law."""
 
 
