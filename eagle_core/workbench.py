@@ -21,9 +21,10 @@ import transformers
 from eagle_core.auto import AutoPlanner
 from eagle_core.cost import UNMEASURED, Profile, ProfileStore
 from eagle_core.decoding import Decoding
-from eagle_core.drafters.eagle import EagleDrafter
+from eagle_core.drafters.base import Drafter
 from eagle_core.drafters.files import HUB_ID, fetch, fingerprint, name_of
 from eagle_core.drafters.heads import LoadedHead, load_head
+from eagle_core.drafters.opening import open_drafter
 from eagle_core.engine import Engine
 from eagle_core.errors import HeadError, OptionError, PromptError
 from eagle_core.measuring import Measuring
@@ -188,14 +189,13 @@ class Workbench:
     def _best_chain(self) -> Optimum:
         return best_tree(self.profile, is_chain=True)
 
-    def open_drafter(self) -> EagleDrafter:
+    def open_drafter(self) -> Drafter:
         """A drafter for one lane: the head's shared weights, a cache of its own."""
-        return EagleDrafter(
-            self.head.head,
+        return open_drafter(
+            self.head,
             self.target.spec,
-            embedding=self.head.embedding(self.target.embedding()),
+            embedding=self.target.embedding(),
             unembedding=self.unembedding,
-            vocabulary=self.head.vocabulary,
         )
 
     def measured(self, store: ProfileStore, report: Progress) -> Profile:
