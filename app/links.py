@@ -13,8 +13,7 @@ from typing import Any
 from app.ask import WHOLE
 from eagle_core.errors import EagleError
 from eagle_core.options import RULE_NAMES, RunOptions
-from eagle_core.text import as_conversation
-from eagle_core.trace import Turn
+from eagle_core.text import check_prompt
 
 BOUNDS: Mapping[str, tuple[float, float]] = {
     "max_new_tokens": (16, 512),
@@ -46,26 +45,21 @@ class Link:
 
     run: str | None = None
     prompt: str | None = None
-    earlier: tuple[Turn, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_link(data: object) -> Link:
     parts: Mapping[str, object] = data if isinstance(data, dict) else {}
     texts = {name: part for name, part in parts.items() if isinstance(part, str)}
-    prompt, earlier = _conversation(texts)
-    return Link(texts.get("run"), prompt, earlier, _options(texts))
+    return Link(texts.get("run"), _prompt(texts.get("prompt", "")), _options(texts))
 
 
-def _conversation(texts: Mapping[str, str]) -> tuple[str | None, tuple[Turn, ...]]:
-    """A prompt without the conversation before it would be another question: both, or none."""
-    prompt = {"role": "user", "content": texts.get("prompt", "")}
+def _prompt(text: str) -> str | None:
     try:
-        earlier = json.loads(texts.get("earlier", "[]"))
-        as_conversation([*earlier, prompt])
-        return prompt["content"], tuple(Turn(turn["role"], turn["content"]) for turn in earlier)
-    except (EagleError, ValueError, TypeError, AttributeError, RecursionError):
-        return None, ()
+        check_prompt(text)
+    except EagleError:
+        return None
+    return text
 
 
 def _options(texts: Mapping[str, str]) -> dict[str, Any]:

@@ -210,12 +210,13 @@ def sentence(error: EagleError) -> str:
 
 
 def _race(bench: Bench, ask: Ask, options: RunOptions, run: Run) -> Iterator[Update]:
-    recording = bench.race(ask.prompt, options, earlier=ask.earlier)
+    earlier = ask.turns()
+    recording = bench.race(ask.prompt, options, earlier=earlier)
     yield Update(
         messages.start(
             run.name,
             prompt=ask.prompt,
-            earlier=ask.earlier,
+            earlier=earlier,
             settings=recording.settings,
             environment=bench.environment,
         )
