@@ -47,8 +47,20 @@ def shape_name(shape: Shape) -> str:
     return PREFIX + ".".join(map(node_name, shape))
 
 
+ROOT_NAME = "root"
+
+
 def node_name(node: Ranks) -> str:
-    return "".join(map(str, node)) or "root"
+    return "".join(map(str, node)) or ROOT_NAME
+
+
+def node_named(name: str) -> Ranks:
+    """Raises OptionError for what is no node's name."""
+    if name == ROOT_NAME:
+        return ()
+    if not re.fullmatch("[0-9]+", name, re.ASCII):
+        raise OptionError(f"node {name!r:.40}", expected=f"{ROOT_NAME}, or ranks as in 01")
+    return tuple(map(int, name))
 
 
 def plan_of(shape: Shape, siblings: SiblingKind) -> TreePlan:
@@ -90,6 +102,14 @@ def moved(shape: Shape, node: Ranks, *, under: Ranks) -> Shape:
     new_parent = _children(tree, under)  # found before anything changes its ranks
     new_parent.append(_take(tree, node))
     return _shaped(tree)
+
+
+def after_move(node: Ranks, *, under: Ranks, shape: Shape) -> Ranks:
+    """What `node` is called in `shape`, made by moving it `under` another node."""
+    above, level = node[:-1], len(node) - 1
+    if under[:level] == above and len(under) > level and under[level] > node[-1]:
+        under = (*above, under[level] - 1, *under[level + 1 :])  # its ranks have closed up
+    return max(other for other in shape if other[:-1] == under)
 
 
 def exchanged(shape: Shape, node: Ranks, *, by: int) -> Shape:
