@@ -179,8 +179,9 @@ def run_prove(options: argparse.Namespace) -> int:
         )
     if not 1 <= options.samples <= MAX_SAMPLES:
         raise OptionError(f"--samples {options.samples}", expected=f"1 to {MAX_SAMPLES:,}")
-    bench = load_workbench(options)
-    from eagle_core.proving import prove, report
+    bench = load_workbench(options, finds_tree=False)  # a proof needs no fast tree
+    from eagle_core.proof_report import report
+    from eagle_core.proving import prove
     from eagle_core.workbench import MEASURING_PROMPTS
 
     prompts = options.prompt or MEASURING_PROMPTS
@@ -204,7 +205,8 @@ def read_prompt() -> str:
         raise PromptError("a prompt on standard input that is not UTF-8 text") from error
 
 
-def load_workbench(options: argparse.Namespace) -> Workbench:
+def load_workbench(options: argparse.Namespace, *, finds_tree: bool = True) -> Workbench:
+    """finds_tree: measure which tree is fastest here, where the options leave that open."""
     # torch and transformers take seconds to import, which --help and a wrong flag need not wait for
     from eagle_core.workbench import Workbench
 
@@ -216,7 +218,7 @@ def load_workbench(options: argparse.Namespace) -> Workbench:
             dtype=options.dtype,
             cache=options.cache,
             progress=progress,
-            finds_tree=AUTO in options.tree.split(","),
+            finds_tree=finds_tree and AUTO in options.tree.split(","),
         )
 
 

@@ -55,7 +55,7 @@ class Bench:
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[Bench], Bench]:
     def put(bench: Bench) -> Bench:
-        monkeypatch.setattr(cli, "load_workbench", lambda options: bench)
+        monkeypatch.setattr(cli, "load_workbench", lambda options, **more: bench)
         return bench
 
     return put
