@@ -16,6 +16,7 @@ import gradio as gr
 from app.links import LENGTHS, TEMPERATURES, TREES
 from app.pages.acts import Acts
 from app.pages.analysis import add_run_panel
+from app.pages.what_if import add_what_if_panel
 from app.replay import Recorded
 from app.runner import Runner
 from app.viewer import TEMPLATE, viewer_head, viewer_script
@@ -66,6 +67,7 @@ def add_race_page(demo: gr.Blocks, runner: Runner, recordings: Sequence[Recorded
         elem_classes="ev-flush",
     )
     add_run_panel(viewer)
+    add_what_if_panel(viewer, recordings)
     _wire(demo, acts, form, Shown(viewer, run, stop))
     viewer.link(acts.follow_link, None, [viewer, *form], concurrency_limit=None, **QUIET)
     for number, chip in enumerate(replays):
