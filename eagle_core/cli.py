@@ -16,17 +16,19 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eagle_core.conversation import read_conversation
 from eagle_core.convert import add_convert
 from eagle_core.errors import EagleError, OptionError, PromptError
 from eagle_core.options import RULE_NAMES, RunOptions
 from eagle_core.plans import AUTO
 from eagle_core.progress import progress_on_stderr
+from eagle_core.reporting import add_report
 from eagle_core.summary import summary_table
 from eagle_core.trace_json import dump_trace
 
 if TYPE_CHECKING:
     from eagle_core.recording import Recording
-    from eagle_core.trace import Trace
+    from eagle_core.trace import Trace, Turn
     from eagle_core.workbench import Workbench
 
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -67,6 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_generate(commands)
     add_prove(commands)
     add_convert(commands)
+    add_report(commands)
     return parser
 
 
@@ -78,6 +81,10 @@ def add_generate(commands: Commands) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     generate.add_argument("prompt", help="what to ask; - reads it from standard input")
+    generate.add_argument("--turn", action="append", metavar="TEXT", help="ask next; repeat")
+    generate.add_argument(
+        "--messages", type=Path, metavar="FILE", help="JSON list of turns that came before"
+    )
     add_run_flags(generate)
     add_model_flags(generate)
     generate.add_argument("--trace", type=Path, metavar="FILE", help="save the trace as JSON")
@@ -129,7 +136,9 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         "--stop", action="append", metavar="TEXT", help="end before this text; repeat for more"
     )
     group.add_argument("--seed", type=int, default=0, help="same seed, same text")
-    group.add_argument("--tree", default="auto", help="auto, chain:N, or tree:N with N up to 25")
+    group.add_argument(
+        "--tree", default="auto", help="auto, chain:N, tree:N with N up to 25, or ranks:0.1.00"
+    )
     group.add_argument("--rule", default="auto", choices=RULE_NAMES, help="acceptance rule")
 
 
@@ -141,15 +150,24 @@ def run_options(options: argparse.Namespace, *, tree: str) -> RunOptions:
 def run_generate(options: argparse.Namespace) -> None:
     wanted = run_options(options, tree=options.tree)
     prompt = read_prompt() if options.prompt == "-" else options.prompt
+    earlier: Sequence[Turn] = read_conversation(options.messages) if options.messages else ()
     bench = load_workbench(options)
-    recording = bench.race(prompt, wanted)
+    earlier = answer(bench.race(prompt, wanted, earlier=earlier), options.trace)
+    for turn in options.turn or ():
+        print(f"\n> {turn}\n")
+        earlier = answer(bench.race(turn, wanted, earlier=earlier), options.trace)
+
+
+def answer(recording: Recording, save_to: Path | None) -> Sequence[Turn]:
+    """Print and keep one run; the conversation with its answer."""
     try:
         print_while_racing(recording)
     finally:
         trace = recording.trace(stopped=True)
         print(summary_table(trace))
-        if options.trace:
-            save_trace(trace, options.trace)
+        if save_to:
+            save_trace(trace, save_to)
+    return trace.conversation
 
 
 def run_prove(options: argparse.Namespace) -> int:
@@ -161,8 +179,9 @@ def run_prove(options: argparse.Namespace) -> int:
         )
     if not 1 <= options.samples <= MAX_SAMPLES:
         raise OptionError(f"--samples {options.samples}", expected=f"1 to {MAX_SAMPLES:,}")
-    bench = load_workbench(options)
-    from eagle_core.proving import prove, report
+    bench = load_workbench(options, finds_tree=False)  # a proof needs no fast tree
+    from eagle_core.proof_report import report
+    from eagle_core.proving import prove
     from eagle_core.workbench import MEASURING_PROMPTS
 
     prompts = options.prompt or MEASURING_PROMPTS
@@ -186,7 +205,8 @@ def read_prompt() -> str:
         raise PromptError("a prompt on standard input that is not UTF-8 text") from error
 
 
-def load_workbench(options: argparse.Namespace) -> Workbench:
+def load_workbench(options: argparse.Namespace, *, finds_tree: bool = True) -> Workbench:
+    """finds_tree: measure which tree is fastest here, where the options leave that open."""
     # torch and transformers take seconds to import, which --help and a wrong flag need not wait for
     from eagle_core.workbench import Workbench
 
@@ -198,7 +218,7 @@ def load_workbench(options: argparse.Namespace) -> Workbench:
             dtype=options.dtype,
             cache=options.cache,
             progress=progress,
-            finds_tree=AUTO in options.tree.split(","),
+            finds_tree=finds_tree and AUTO in options.tree.split(","),
         )
 
 

@@ -33,7 +33,7 @@ class RunOptions:
     top_p: float = 1.0
     top_k: int = 0  # 0 keeps all tokens
     seed: int = 0
-    tree: str = AUTO  # or chain:N, tree:N, see `eagle_core.plans.plan_named`
+    tree: str = AUTO  # or chain:N, tree:N, ranks:…, see `eagle_core.plans.plan_named`
     rule: str = "auto"
     min_p: float = 0.0  # 0 keeps all tokens
     repetition_penalty: float = 1.0  # counts prompt and answer; 1 is none
@@ -84,7 +84,7 @@ def _check_rule(rule: Rule, temperature: float, tree: str) -> None:
             expected="temperature 0",
             hint="rule auto",
         )
-    if facts.is_for_chains and not (tree == AUTO or tree.startswith("chain:")):
+    if facts.is_for_chains and tree != AUTO and not plan_named(tree, siblings="iid").is_chain:
         raise OptionError(f"rule {rule} with tree {tree}", expected="a chain", hint="tree chain:3")
 
 

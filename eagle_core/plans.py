@@ -1,7 +1,7 @@
 """The tree plans that have names.
 
 EAGLE's static tree has 25 drafts on five levels, 4/8/8/3/2 of them (EAGLE-1, appendix A.1). A
-smaller static tree is made of its best nodes.
+smaller static tree is made of its best nodes. Any other static tree is written out node by node.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ from functools import cache
 from math import prod
 
 from eagle_core.errors import OptionError
+from eagle_core.shapes import EXAMPLE, MAX_DEPTH, PREFIX, Ranks, plan_of, read_shape
 from eagle_core.tree import SiblingKind, TreePlan
 
-MAX_CHAIN = 32
+MAX_CHAIN = MAX_DEPTH
 AUTO = "auto"
-
-Ranks = tuple[int, ...]
-"""A node named by the rank of each choice from the root down: (0, 2) is the third child of the
-first child."""
 
 # Children of each inner node of EAGLE's static tree.
 _NUM_CHILDREN: dict[Ranks, int] = {
@@ -43,13 +40,17 @@ TREE_SIZES = (8, 12, 25)
 
 
 def plan_named(name: str, *, siblings: SiblingKind) -> TreePlan:
-    """`chain:5` is five drafts in a row; `tree:12` the 12 best nodes of EAGLE's static tree."""
+    """`chain:5` is five drafts in a row; `tree:12` the 12 best nodes of EAGLE's static tree;
+    `ranks:0.1.00` has just these nodes, see `eagle_core.shapes`."""
+    if name.startswith(PREFIX):
+        return plan_of(read_shape(name), siblings)
     named = re.fullmatch("(chain|tree):([0-9]{1,2})", name)
     kind, size = (named[1], int(named[2])) if named else ("", 0)
     if not 1 <= size <= {"chain": MAX_CHAIN, "tree": TREE_SIZES[-1]}.get(kind, 0):
         raise OptionError(
             f"tree {name!r:.40}",
-            expected=f"auto, chain:1 to chain:{MAX_CHAIN}, or tree:1 to tree:{TREE_SIZES[-1]}",
+            expected=f"auto, chain:1 to chain:{MAX_CHAIN}, tree:1 to tree:{TREE_SIZES[-1]}, "
+            f"or nodes as in {EXAMPLE}",
         )
     return chain(size, siblings) if kind == "chain" else static_tree(size, siblings)
 
@@ -62,8 +63,7 @@ def static_tree(num_drafts: int, siblings: SiblingKind = "one_hot") -> TreePlan:
     """The `num_drafts` best nodes of EAGLE's static tree; a parent always comes before its child
     since no weight exceeds 1."""
     best = sorted(_static_nodes()[:num_drafts], key=lambda ranks: (len(ranks), ranks))
-    index = {ranks: node for node, ranks in enumerate([(), *best])}
-    return TreePlan((None, *(index[ranks[:-1]] for ranks in best)), siblings)
+    return plan_of(tuple(best), siblings)
 
 
 @cache

@@ -92,6 +92,15 @@ def walk(tree: DraftTree, law: TargetLaw, *, rule: Rule, chance: Chance) -> Acce
     `law(node)` is the processed target law after the node's path, (V,); `chance` that of the
     place after the root. Raises `TreeError` when the rule does not fit how the tree was drafted.
     """
+    taken = decide(tree, law, rule=rule, chance=chance)
+    return replace(taken, coins=_with_untried(taken, law, rule))
+
+
+def decide(tree: DraftTree, law: TargetLaw, *, rule: Rule, chance: Chance) -> Acceptance:
+    """`walk` without the coins that were never flipped, which stay None.
+
+    Asks for no law but those on the path; block verification asks for all of its chain.
+    """
     _check_fit(tree, rule)
     if rule == "block":
         return _keep_block(tree, law, chance)
@@ -105,7 +114,6 @@ def walk(tree: DraftTree, law: TargetLaw, *, rule: Rule, chance: Chance) -> Acce
             bonus = contest.bonus(here)
             break
         path.append(kept)
-    _note_untried(tree, law, rule, coins)
     return Acceptance(tree, tuple(path), bonus, tuple(coins))
 
 
@@ -135,8 +143,9 @@ def _try_children(
     return None
 
 
-def _note_untried(tree: DraftTree, law: TargetLaw, rule: Rule, coins: list[Coin | None]) -> None:
-    """Fill in the coins that were never flipped; they decide nothing, the picture shows them."""
+def _with_untried(taken: Acceptance, law: TargetLaw, rule: Rule) -> tuple[Coin | None, ...]:
+    """All coins, also those never flipped; these decide nothing, the picture shows them."""
+    tree, coins = taken.tree, list(taken.coins)
     for node in tree.inner_nodes:
         if coins[tree.children[node][-1]] is not None:
             continue
@@ -145,6 +154,7 @@ def _note_untried(tree: DraftTree, law: TargetLaw, rule: Rule, coins: list[Coin 
             token = tree.tokens[child]
             coins[child] = coins[child] or Coin(float(law(node)[token]), contest.accept_prob(token))
             contest.refuse(token)
+    return tuple(coins)
 
 
 def _keep_block(tree: DraftTree, law: TargetLaw, chance: Chance) -> Acceptance:

@@ -8,29 +8,27 @@ Inside what was drafted this is exact **for each recorded step**: same root, sam
 decisions, for every rule that tries one child after the other. It is not exact for a whole run:
 after a shorter step the next one begins where nothing was recorded. At temperature 0, where the
 text is given, the run can still be held between bounds. Outside of what was drafted there is an
-estimate, from how often children of each depth and rank were kept.
+estimate, from how often children of each depth and rank were kept (`eagle_core.expected`).
 
 Knows traces and plans. Knows nothing of clocks; `eagle_core.latency` adds those.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, cast
 
 from eagle_core.errors import OptionError
-from eagle_core.plans import Ranks
+from eagle_core.expected import RankRates
 from eagle_core.rules import FACTS
-from eagle_core.trace import Lane, Step, Trace
+from eagle_core.shapes import Ranks
+from eagle_core.trace import Lane, Step, Trace, Trial
 from eagle_core.tree import TreePlan, ranks_of
 
 if TYPE_CHECKING:
     from eagle_core.rules import Rule
-
-PRIOR_TRIALS = 4
-"""Trials at the mean rate that are added to each depth's own: few steps reach the deep ones."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +38,18 @@ class Walk:
     drafted: frozenset[Ranks]
     kept: Ranks
     num_committed: int
+
+    @property
+    def trials(self) -> Iterator[Trial]:
+        """The walk at each node that it kept and that had children."""
+        ends: list[int | None] = [*self.kept]
+        if self.num_committed > len(self.kept):  # else a stop cut the walk off
+            ends.append(None)
+        for depth, kept_rank in enumerate(ends):
+            here = self.kept[:depth]
+            num_children = sum(node[:-1] == here for node in self.drafted if node)
+            if num_children:
+                yield Trial(depth + 1, num_children, kept_rank)
 
 
 @dataclass(frozen=True)
@@ -100,8 +110,8 @@ class WhatIf:
         return frozenset[Ranks]().union(*(walk.drafted for walk in self.walks))
 
     @cached_property
-    def _rates(self) -> Rates:
-        return Rates.of(self.walks)
+    def _rates(self) -> RankRates:
+        return RankRates.of_trials(trial for walk in self.walks for trial in walk.trials)
 
 
 def walks_of(lane: Lane) -> tuple[Walk, ...]:
@@ -151,75 +161,16 @@ def tau_bounds(walks: Sequence[Walk], nodes: Collection[Ranks]) -> Bounds:
 
 
 def kept_shares(
-    walks: Sequence[Walk], nodes: Collection[Ranks], *, rates: Rates
+    walks: Sequence[Walk], nodes: Collection[Ranks], *, rates: RankRates
 ) -> dict[Ranks, float]:
     """For each of `nodes` the share of steps that keep it: counted where it was drafted, else its
-    parent's share times how often such a child was kept (by rank, scaled by depth)."""
+    parent's share times how often such a child was kept; one of a rank never drafted, never."""
     shares: dict[Ranks, float] = {(): 1.0}
     for node in sorted(frozenset(nodes) - {()}, key=len):
-        num_drafted = sum(node in walk.drafted for walk in walks)
-        if num_drafted:
+        if any(node in walk.drafted for walk in walks):
             num_kept = sum(walk.kept[: len(node)] == node for walk in walks)
             shares[node] = num_kept / len(walks)
         else:
-            shares[node] = shares[node[:-1]] * rates.chance(len(node), node[-1])
+            chance = rates.share(len(node), node[-1]) or 0.0
+            shares[node] = shares[node[:-1]] * chance
     return shares
-
-
-@dataclass(frozen=True)
-class Rates:
-    """How often a kept node's child was kept: by its rank, and any of them by depth, as a multiple
-    of the run's mean. The first entry is rank 0 and depth 1."""
-
-    by_rank: tuple[float, ...]
-    by_depth: tuple[float, ...]
-
-    @classmethod
-    def of(cls, walks: Sequence[Walk]) -> Rates:
-        trials = [
-            (depth, _num_children(walk, walk.kept[:depth]), walk.kept[depth : depth + 1])
-            for walk in walks
-            for depth in range(len(walk.kept) + 1)
-            if _num_children(walk, walk.kept[:depth])
-        ]
-        widest = max(width for _, width, _ in trials)
-        deepest = max(depth for depth, _, _ in trials)
-        mean = sum(bool(kept) for _, _, kept in trials) / len(trials)
-        return cls(
-            by_rank=tuple(
-                _mean([kept == (rank,) for _, width, kept in trials if width > rank])
-                for rank in range(widest)
-            ),
-            by_depth=tuple(
-                _relative([bool(kept) for at, _, kept in trials if at == depth], mean)
-                for depth in range(deepest + 1)
-            ),
-        )
-
-    def chance(self, depth: int, rank: int) -> float:
-        """Beyond the widest node a rank is worth as much less than the one before it as the last
-        two known ones differ; beyond the deepest, a depth is like the deepest."""
-        at_depth = self.by_depth[min(depth, len(self.by_depth)) - 1]
-        return min(self._of_rank(rank) * at_depth, 1.0)
-
-    def _of_rank(self, rank: int) -> float:
-        if rank < len(self.by_rank):
-            return self.by_rank[rank]
-        if len(self.by_rank) < 2 or self.by_rank[-2] == 0:
-            return 0.0  # a chain says nothing of second choices
-        fall = min(self.by_rank[-1] / self.by_rank[-2], 1.0)
-        return float(self.by_rank[-1] * fall ** (rank - len(self.by_rank) + 1))
-
-
-def _num_children(walk: Walk, node: Ranks) -> int:
-    return sum(len(other) == len(node) + 1 and other[:-1] == node for other in walk.drafted)
-
-
-def _mean(hits: Sequence[bool]) -> float:
-    return sum(hits) / len(hits)
-
-
-def _relative(hits: Sequence[bool], mean: float) -> float:
-    if mean == 0:
-        return 1.0
-    return (sum(hits) + PRIOR_TRIALS * mean) / (len(hits) + PRIOR_TRIALS) / mean

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,7 +35,7 @@ from eagle_core.rules import FACTS
 from eagle_core.targets.loading import load_target, load_tokenizer
 from eagle_core.targets.store import DEFAULT_TARGET, cache_root, resolve
 from eagle_core.text import ChatText, Conversation
-from eagle_core.trace import Environment, Event, Settings, Step
+from eagle_core.trace import Environment, Event, Settings, Step, Turn
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -120,9 +120,13 @@ class Workbench:
             return bench
         return replace(bench, auto_tree=bench.find_fastest_tree(cache_root(cache), report))
 
-    def race(self, prompt: str, options: RunOptions) -> Recording:
-        """Both lanes over one prompt, in virtual time; raises `PromptError` before any work."""
-        tokens = self.encode(prompt)
+    def race(self, prompt: str, options: RunOptions, *, earlier: Sequence[Turn] = ()) -> Recording:
+        """Both lanes over one prompt, in virtual time; raises `PromptError` before any work.
+
+        `earlier` is the conversation that the prompt follows: `Trace.conversation` of the run
+        before, or turns from elsewhere.
+        """
+        tokens = self.encode([asdict(turn) for turn in (*earlier, Turn("user", prompt))])
         tree = self.tree_for(options)
         lanes = {"plain": self.plain(tokens, options), "eagle": self.eagle(tokens, options)}
         return Recording(
@@ -130,6 +134,7 @@ class Workbench:
             lanes,
             settings=Settings(**asdict(replace(options, tree=tree, rule=options.resolved_rule))),
             environment=self.environment,
+            earlier=tuple(earlier),
             piece=self.text.piece,
             stream=lambda: self.text.stream(options.stop),
         )
@@ -139,10 +144,11 @@ class Workbench:
         tokens = self.text.encode_chat(prompt)
         limit = self.target.spec.max_positions
         if len(tokens) >= limit:
+            is_first = isinstance(prompt, str) or len(prompt) == 1
             raise PromptError(
-                f"a prompt of {len(tokens):,} tokens",
+                f"a {'prompt' if is_first else 'conversation'} of {len(tokens):,} tokens",
                 expected=f"fewer than {limit:,}, the target's context",
-                hint="a shorter prompt",
+                hint="a shorter prompt" if is_first else "starting afresh",
             )
         return tokens
 

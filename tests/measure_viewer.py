@@ -200,7 +200,9 @@ def stream_cost(browser: Any, num_messages: int, per_second: float = 30) -> Stre
     """Fails where a message was lost or out of order."""
     chance = random.Random(0)
     pieces = {token: f" w{token}" for token in range(NUM_WORDS)}
-    start = messages.start("r", prompt="made up", settings=SETTINGS, environment=ENVIRONMENT)
+    start = messages.start(
+        "r", prompt="made up", earlier=(), settings=SETTINGS, environment=ENVIRONMENT
+    )
     texts = [start]
     numbers = [*range(num_messages)]
     for number in numbers:

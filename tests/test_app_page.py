@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ import pytest
 from fake_bench import FakeBench
 
 from app import build_demo, launch_kwargs
-from app.links import LENGTHS, TREES
+from app.links import TREES
 from app.pages.acts import Acts
 from app.pages.race import EXAMPLES
 from app.replay import Recorded, load_recordings
@@ -39,8 +40,8 @@ def recorded(title: str = "Story") -> Recorded:
     return Recorded(title, recording.trace())
 
 
-def acts(*recordings: Recorded) -> Acts:
-    runner = Runner(lambda _: FakeBench())
+def acts(*recordings: Recorded, pace: float = 0.0) -> Acts:
+    runner = Runner(lambda _: FakeBench(pace=pace))
     runner.start_loading()
     while runner.model.phase == "loading":
         time.sleep(0.01)
@@ -48,7 +49,8 @@ def acts(*recordings: Recorded) -> Acts:
 
 
 def answer(page: Acts, prompt: str = "Hello") -> list[str]:
-    return list(page.answer(prompt, 32, 0.0, 0, "auto", VISITOR))
+    name, *_ = page.begin(VISITOR)
+    return list(page.answer(prompt, 32, 0.0, 0, "auto", name, VISITOR))
 
 
 def test_an_answer_streams_to_the_viewer() -> None:
@@ -62,8 +64,8 @@ def test_a_wrong_prompt_ends_in_one_message() -> None:
     assert json.loads(message)["kind"] == "error"
 
 
-def is_running(buttons: tuple[Any, ...]) -> bool:
-    run, stop = buttons
+def is_running(shown: tuple[Any, ...]) -> bool:
+    *_, run, stop = shown
     assert run["interactive"] != stop["interactive"]
     return bool(stop["interactive"])
 
@@ -73,14 +75,14 @@ def test_the_buttons_are_taken_when_a_run_is_asked_for_and_freed_when_it_is_over
     prompt: str,
 ) -> None:
     page = acts()
-    assert is_running(page.begin(VISITOR))
-    answer(page, prompt)
+    name, *buttons = page.begin(VISITOR)
+    assert is_running(tuple(buttons))
+    list(page.answer(prompt, 32, 0.0, 0, "auto", name, VISITOR))
     assert not is_running(page.buttons(VISITOR))
 
 
 def test_a_late_word_of_one_run_does_not_free_the_buttons_of_the_next() -> None:
     page = acts()
-    page.begin(VISITOR)
     answer(page)
     page.begin(VISITOR)
     assert is_running(page.buttons(VISITOR))
@@ -92,11 +94,35 @@ def test_another_visitors_run_leaves_the_buttons_alone() -> None:
     assert not is_running(page.buttons(OTHER))
 
 
-def test_stop_frees_the_buttons_of_a_run_that_still_waits() -> None:
+def test_a_run_taken_back_before_its_turn_frees_the_buttons_and_ends_without_a_word() -> None:
+    page = acts()
+    first, *_ = page.begin(VISITOR)
+    assert not is_running(page.stop(VISITOR))
+    second, *_ = page.begin(VISITOR)
+    assert list(page.answer("Hello", 32, 0.0, 0, "auto", first, VISITOR)) == []
+    assert is_running(page.buttons(VISITOR))
+    *_, end = page.answer("Hello", 32, 0.0, 0, "auto", second, VISITOR)
+    assert json.loads(end)["kind"] == "end"
+
+
+def test_the_end_of_a_stopped_run_and_not_stop_itself_frees_the_buttons() -> None:
+    page = acts(pace=0.1)
+    name, *_ = page.begin(VISITOR)
+    updates = page.answer("Hello", 512, 0.0, 0, "auto", name, VISITOR)
+    next(updates)
+    with ThreadPoolExecutor() as pool:
+        stopped = pool.submit(page.stop, VISITOR)
+        *_, end = updates
+    assert all(value == gr.skip() for value in stopped.result())
+    assert json.loads(end)["stopped"]
+    assert not is_running(page.buttons(VISITOR))
+
+
+def test_a_visitor_who_leaves_takes_the_waiting_run_along() -> None:
     page = acts()
     page.begin(VISITOR)
-    _, *buttons = page.stop(VISITOR)
-    assert not is_running(tuple(buttons))
+    page.leave(VISITOR)
+    assert not is_running(page.buttons(VISITOR))
 
 
 def first_seen(page: Acts) -> list[str]:
@@ -157,7 +183,6 @@ def test_every_tree_on_the_page_exists() -> None:
     for _, tree in TREES:
         if tree != "auto":
             plan_named(tree, siblings="one_hot")
-    RunOptions(max_new_tokens=LENGTHS[1])
 
 
 def test_the_page_is_served_quietly_and_to_this_machine() -> None:

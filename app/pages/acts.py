@@ -50,11 +50,14 @@ class Acts:
         link = read_link(event._data)
         named = [number for number, one in enumerate(self.recordings) if one.title == link.run]
         shown = self.replay(named[0]) if named else gr.skip()
-        return (shown, *(gr.skip() if value is None else value for value in link.form))
+        names = ("max_new_tokens", "temperature", "seed", "tree")
+        form = (link.prompt, *map(link.options.get, names))
+        return (shown, *(gr.skip() if value is None else value for value in form))
 
     def begin(self, request: gr.Request) -> tuple[Any, ...]:
-        self._runner.expect(str(request.session_hash))
-        return self.buttons(request)
+        """The name of the run asked for, and the buttons."""
+        name = self._runner.expect(_visitor(request))
+        return (name, *self.buttons(request))
 
     def buttons(self, request: gr.Request) -> tuple[Any, ...]:
         """Run and Stop as they should be now, whatever this is an answer to.
@@ -62,7 +65,7 @@ class Acts:
         A run's own last message comes twice and may come late, so it says nothing of buttons: it
         could undo those of the next run.
         """
-        return _buttons(is_running=self._runner.is_busy(str(request.session_hash)))
+        return _buttons(is_running=self._runner.is_busy(_visitor(request)))
 
     def answer(
         self,
@@ -71,18 +74,29 @@ class Acts:
         temperature: float,
         seed: float,
         tree: str,
+        name: str,
         request: gr.Request,
     ) -> Iterator[str]:
-        """Race both lanes; each item is a message for the viewer."""
-        ask = Ask(prompt or "", length, temperature, seed, tree)
-        with closing(self._runner.race(ask, visitor=str(request.session_hash))) as updates:
+        """Race both lanes; each item is a message for the viewer.
+
+        `name` is the run's, from `begin`; empty for a run that nobody pressed a button for.
+        """
+        entered = {"max_new_tokens": length, "temperature": temperature, "seed": seed, "tree": tree}
+        ask = Ask(prompt or "", entered)
+        race = self._runner.race(ask, visitor=_visitor(request), name=name)
+        with closing(race) as updates:
             for update in updates:
                 yield update.message
 
     def stop(self, request: gr.Request) -> tuple[Any, ...]:
-        had_run = self._runner.stop(str(request.session_hash))
+        """A run under way says itself that it has stopped, and its end frees the buttons."""
+        if self._runner.stop(_visitor(request)):
+            return _untouched(3)
         idle = messages.status("Stopped before it began.", about="run", phase="idle")
-        return (gr.skip() if had_run else idle, *self.buttons(request))
+        return (idle, *self.buttons(request))
+
+    def leave(self, request: gr.Request) -> None:
+        self._runner.forget(_visitor(request))
 
     def _recording(
         self, recorded: Recorded, text: str, model: ModelState | None, *, opening: bool = False
@@ -96,6 +110,14 @@ class Acts:
             tone=_tone(model),
             fraction=None if model is None else model.fraction,
         )
+
+
+def _visitor(request: gr.Request) -> str:
+    return str(request.session_hash)
+
+
+def _untouched(count: int) -> tuple[Any, ...]:
+    return tuple(gr.skip() for _ in range(count))
 
 
 def _buttons(*, is_running: bool) -> tuple[Any, ...]:

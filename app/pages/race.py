@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.links import LENGTHS, TEMPERATURES, TREES
+from app.links import BOUNDS, TREES
 from app.pages.acts import Acts
 from app.pages.analysis import add_run_panel
 from app.pages.what_if import add_what_if_panel
@@ -95,8 +95,12 @@ def _add_examples(prompt: gr.Textbox) -> None:
 
 def _settings(prompt: gr.Textbox) -> Form:
     with gr.Row():
-        length = gr.Slider(*LENGTHS, 128, step=1, label="Length, tokens", min_width=150)
-        temperature = gr.Slider(*TEMPERATURES, 0, step=0.05, label="Temperature", min_width=150)
+        length = gr.Slider(
+            *BOUNDS["max_new_tokens"], 128, step=1, label="Length, tokens", min_width=150
+        )
+        temperature = gr.Slider(
+            *BOUNDS["temperature"], 0, step=0.05, label="Temperature", min_width=150
+        )
     with gr.Row():
         tree = gr.Dropdown([*TREES], value="auto", label="Draft tree", min_width=150)
         seed = gr.Number(0, label="Seed", precision=0, minimum=0, min_width=150)
@@ -113,27 +117,40 @@ def _add_recordings(recordings: Sequence[Recorded]) -> list[gr.Button]:
 
 
 def _wire(demo: gr.Blocks, acts: Acts, form: Form, shown: Shown) -> None:
+    """A click on Run is answered at once, its run when its turn comes.
+
+    Nothing is dropped by the browser ("multiple") and nothing cancelled there: which run is whose,
+    and which was taken back, is known to the server alone.
+    """
     buttons = [shown.run, shown.stop]
+    name = gr.Textbox(visible=False, label="Name of the run, empty for a new one")
     demo.load(acts.open_page, None, shown.viewer, concurrency_limit=None, **QUIET)
+    demo.unload(acts.leave)
     asked = gr.on(
         [shown.run.click, form.prompt.submit],
         acts.begin,
         None,
-        buttons,
+        [name, *buttons],
         queue=False,
+        trigger_mode="multiple",
         **QUIET,
     )
     running = asked.then(
         acts.answer,
-        [*form],
+        [*form, name],
         shown.viewer,
         concurrency_id="device",
         concurrency_limit=1,
+        trigger_mode="multiple",
         show_progress="hidden",
         api_name="race",
     )
-    running.then(acts.buttons, None, buttons, queue=False, **QUIET)
-    # The browser takes a click's listeners one after the other: first the run ends by itself, which
-    # leaves its partial trace, then a run that still waits for its turn is taken out of the queue.
-    shown.stop.click(acts.stop, None, [shown.viewer, *buttons], concurrency_limit=None, **QUIET)
-    shown.stop.click(None, cancels=[running])
+    running.then(acts.buttons, None, buttons, queue=False, trigger_mode="multiple", **QUIET)
+    shown.stop.click(
+        acts.stop,
+        None,
+        [shown.viewer, *buttons],
+        concurrency_limit=None,
+        trigger_mode="multiple",
+        **QUIET,
+    )

@@ -11,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.links import TEMPERATURES
+from app.links import BOUNDS
 from app.pages.asking import (
     QUIET,
     ask_if_seen_script,
@@ -135,7 +135,7 @@ def _add_temperatures(viewer: gr.HTML, panel: gr.Accordion) -> None:
     asked = trace_box()
     with gr.Row():
         temperature = gr.Slider(
-            *TEMPERATURES,
+            *BOUNDS["temperature"],
             0.8,
             step=0.05,
             label="The step on show at temperature",

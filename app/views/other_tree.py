@@ -78,7 +78,7 @@ def _basis(answer: Answer) -> str:
     if answer.basis == "estimate":
         return (
             "τ is an estimate: nodes that were never drafted count with their parent's share times "
-            "how often a child of that rank was kept, scaled by depth."
+            "how often a child of that depth and rank was kept; of ranks never drafted, with 0."
         )
     words = (
         "τ is exact for every recorded step: same root, same drafts, same decisions, tokens kept "

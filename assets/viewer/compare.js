@@ -12,7 +12,7 @@ import { summary } from "./why.js";
  * is null where they are equal. Pure.
  */
 export function verdictOf(one, other) {
-  if (one.prompt !== other.prompt) return { step: null, text: "The prompts differ, so their steps cannot be told against each other." };
+  if (one.prompt !== other.prompt || JSON.stringify(one.earlier) !== JSON.stringify(other.earlier)) return { step: null, text: "The prompts differ, so their steps cannot be told against each other." };
   const [mine, yours] = [one.lanes.eagle.steps, other.lanes.eagle.steps];
   const step = mine.findIndex((step, number) => !yours[number] || differenceOf(step, yours[number]) !== null);
   const settings = settingsThatDiffer(one, other);

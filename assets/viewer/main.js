@@ -248,6 +248,6 @@ function environmentLine(state) {
     `${environment.target}, head ${environment.head}`,
     `${environment.device}, ${environment.dtype}, ${count(environment.threads, "thread")}`,
     `${treeName(settings.tree)}, rule ${settings.rule.replaceAll("_", " ")}, temperature ${settings.temperature}, seed ${settings.seed}`,
-    prefill ? `prompt of ${count(prefill.prompt_tokens, "token")}` : null,
+    prefill ? `${state.earlier.length ? "conversation" : "prompt"} of ${count(prefill.prompt_tokens, "token")}` : null,
   ].filter(Boolean).join(" · ");
 }
