@@ -45,11 +45,15 @@ class RankRates:
 
     @classmethod
     def of(cls, lanes: Iterable[Lane]) -> RankRates:
+        return cls.of_trials(
+            trial for lane in lanes for step in lane.steps for trial in step.trials
+        )
+
+    @classmethod
+    def of_trials(cls, trials: Iterable[Trial]) -> RankRates:
         rates = cls()
-        for lane in lanes:
-            for step in lane.steps:
-                for trial in step.trials:
-                    rates._add(trial)
+        for trial in trials:
+            rates._add(trial)
         return rates
 
     @property

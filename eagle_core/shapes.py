@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 
 from eagle_core.errors import OptionError
-from eagle_core.tree import SiblingKind, TreePlan
+from eagle_core.tree import SiblingKind, TreePlan, ranks_of
 
 PREFIX = "ranks:"
 EXAMPLE = f"{PREFIX}0.1.00"
@@ -70,11 +70,7 @@ def plan_of(shape: Shape, siblings: SiblingKind) -> TreePlan:
 
 def shape_of(plan: TreePlan) -> Shape:
     """A plan's nodes by their ranks, in the plan's own order."""
-    ranks: list[Ranks] = [()]
-    for node, parent in enumerate(plan.parents):
-        if parent is not None:
-            ranks.append((*ranks[parent], plan.children[parent].index(node)))
-    return tuple(ranks[1:])
+    return ranks_of(plan.parents)[1:]
 
 
 # Changes: each gives a new shape, or raises OptionError where there is no such tree.

@@ -17,10 +17,12 @@ from eagle_core.trace import (
     Event,
     Lane,
     Node,
+    NodeLaws,
     Prefill,
     Settings,
     Step,
     StopReason,
+    TopLaw,
     Trace,
     Turn,
     Verdict,
@@ -151,7 +153,18 @@ class FakeRecording:
         is_last = wanted + (bonus is not None) == left
         stop = StopReason.MAX_NEW_TOKENS if is_last else None
         draft_ms = 3.5 * self._plan.depth + self._random.random()
-        return Step(nodes, path, bonus, draft_ms, 52 + 6 * self._random.random(), 1.4, stop)
+        verify_ms = 52 + 6 * self._random.random()
+        laws = tuple(self._laws(node, nodes) for node in path)
+        return Step(nodes, path, bonus, draft_ms, verify_ms, 1.4, stop, laws=laws)
+
+    def _laws(self, node: int, nodes: tuple[Node, ...]) -> NodeLaws:
+        """A made-up top: the node's children first."""
+        children = [one.token for one in nodes if one.parent == node]
+        others = [self._random.randrange(len(self._bench.words)) for _ in range(6)]
+        tokens = tuple(dict.fromkeys([*children, *others]))[:8]
+        probs = tuple(round(0.6 * 0.5**rank, 3) for rank in range(len(tokens)))
+        law = TopLaw(tokens, probs)
+        return NodeLaws(node, law, law if self._options.temperature > 0.3 else None)
 
     def _scored(self, done: int, wanted: int) -> tuple[tuple[Node, ...], tuple[int, ...]]:
         path = _random_path(self._plan, wanted, self._random)

@@ -20,6 +20,7 @@ WITHOUT_TORCH = (
     *(f"eagle_core.{name}" for name in ("errors", "options", "rules", "tree", "plans", "trace")),
     *(f"eagle_core.{name}" for name in ("trace_json", "summary", "race", "recording", "progress")),
     *(f"eagle_core.{name}" for name in ("cost", "cli", "sequence", "text", "insight")),
+    *(f"eagle_core.{name}" for name in ("latency", "reheat", "whatif", "whatif_runs")),
     *(
         f"eagle_core.{name}"
         for name in ("shapes", "expected", "conversation", "citation", "trace_files")
