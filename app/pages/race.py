@@ -16,6 +16,7 @@ from app.pages.analysis import add_run_panel
 from app.pages.conversation import add_choice, add_turns, said_script
 from app.pages.examples import add_examples, load_groups
 from app.pages.form import Form, add_settings, add_settings_button, add_settings_line
+from app.pages.head_report import add_head_report
 from app.pages.tree_editor import add_tree_editor
 from app.pages.what_if import add_what_if_panel
 from app.replay import Recorded
@@ -64,6 +65,7 @@ def add_race_page(demo: gr.Blocks, runner: Runner, recordings: Sequence[Recorded
     )
     add_run_panel(viewer)
     add_what_if_panel(viewer, recordings)
+    add_head_report(viewer)
     starts = [run.click, form.prompt.submit, add_tree_editor(viewer, form).click]
     _wire(demo, acts, form, follows, Shown(viewer, run, stop), starts=starts)
     filled = [viewer, form.prompt, *form.options]
