@@ -27,12 +27,13 @@ class Ask:
     """The form as it came, and the conversation before it; None stands for a field left empty.
 
     `entered` has fields of `RunOptions`, `stop` one string a line; `earlier` is JSON, a list of
-    turns.
+    turns. `head` names another than the head that was loaded first.
     """
 
     prompt: str
     entered: Mapping[str, Any] = field(default_factory=dict)
     earlier: str = "[]"
+    head: str = ""
 
     def options(self) -> RunOptions:
         """Raises `PromptError` or `OptionError`."""

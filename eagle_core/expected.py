@@ -19,7 +19,7 @@ from eagle_core.trace import Lane, Trial
 
 FORMULA = (
     "expected τ = 1 + Σ over nodes of the chance that the node is kept; a node's chance is the "
-    "product, along its path, of the share kept at that depth and rank in the last run"
+    "product, along its path, of the share kept at that depth and rank in the recorded run"
 )
 
 Place = tuple[int, int]

@@ -36,7 +36,8 @@ def recorded() -> Recorded:
 
 
 def main() -> None:
-    runner = Runner(lambda _: FakeBench(pace=PACE, words=WORDS + HOSTILE))
+    heads = ("fake-head", "other-head")
+    runner = Runner(lambda _: FakeBench(pace=PACE, words=WORDS + HOSTILE), heads=heads)
     is_shipped = "shipped" in sys.argv[2:]
     recordings = load_recordings() if is_shipped else [recorded()]
     demo = build_demo(runner=runner, recordings=recordings)

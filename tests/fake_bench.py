@@ -61,6 +61,11 @@ class FakeBench:
         self.words = words or WORDS
         self.num_open = 0
 
+    def with_head(self, name: str) -> FakeBench:
+        other = FakeBench(pace=self.pace, words=self.words)
+        other.environment = replace(self.environment, head=name)
+        return other
+
     def race(
         self, prompt: str, options: RunOptions, *, earlier: Sequence[Turn] = ()
     ) -> FakeRecording:

@@ -51,7 +51,7 @@ def acts(*recordings: Recorded, pace: float = 0.0) -> Acts:
 
 
 def form(prompt: str = "Hello", **changes: Any) -> list[Any]:
-    return [prompt, *({**defaults(), "max_new_tokens": 32} | changes).values()]
+    return [prompt, *({**defaults(), "max_new_tokens": 32} | changes).values(), None]
 
 
 def answer(page: Acts, prompt: str = "Hello") -> list[str]:

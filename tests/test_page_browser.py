@@ -164,6 +164,33 @@ def test_the_defaults_come_back_at_once(visit: Visit) -> None:
     visit.page.wait_for_function("!document.querySelector('.ev-asked p')")
 
 
+# Heads
+
+
+def test_another_head_is_chosen_loaded_and_named(visit: Visit) -> None:
+    visit.open_settings()
+    visit.page.get_by_role("combobox", name="Head").click()
+    visit.page.get_by_role("option", name="other-head").click()
+    visit.close_settings()
+    visit.ask("Hello")
+    visit.wait_for_status("Done.")
+    assert "fake-target, head other-head" in visit.text(FACTS)
+
+
+def test_the_head_report_is_opened_by_key_and_saved(visit: Visit) -> None:
+    page = visit.page
+    page.focus("#head-report-panel button >> nth=0")
+    page.keyboard.press("Enter")
+    visit.see(".ev-report caption", "Accepted by depth")
+    assert page.locator(".ev-misses tbody tr").count() > 3
+    assert not page.locator(".ev-report img, .ev-report script").count()
+    with page.expect_download() as download:
+        press(visit, "Save as CSV")
+    text = download.value.path().read_text("utf-8")
+    assert text.startswith("# 1 traces, 95 tokens")
+    assert "ICML 2024" in text
+
+
 # Examples
 
 

@@ -23,7 +23,7 @@ WITHOUT_TORCH = (
     *(f"eagle_core.{name}" for name in ("latency", "reheat", "whatif", "whatif_runs")),
     *(
         f"eagle_core.{name}"
-        for name in ("shapes", "expected", "conversation", "citation", "trace_files")
+        for name in ("shapes", "shipped", "expected", "conversation", "citation", "trace_files")
     ),
     *(f"eagle_core.{name}" for name in ("report", "report_forms", "reporting")),
 )

@@ -237,3 +237,41 @@ def test_a_load_that_keeps_failing_ends_in_words(caplog: pytest.LogCaptureFixtur
 
 def test_nothing_is_loaded_before_it_is_asked_for() -> None:
     assert runner_for(Settings()).model.phase == "failed"
+
+
+# Heads
+
+
+def heads_told(runner: Runner, head: str) -> list[dict[str, Any]]:
+    entered = Ask("Hello", {"max_new_tokens": 16}, head=head)
+    return [read(update) for update in runner.race(entered, visitor="me")]
+
+
+def test_a_run_may_choose_another_head_which_is_loaded_once_and_said() -> None:
+    loaded: list[str] = []
+
+    class Counting(FakeBench):
+        def with_head(self, name: str) -> FakeBench:
+            loaded.append(name)
+            return super().with_head(name)
+
+    runner = Runner(lambda _: Counting(), heads=("fake-head", "other"))
+    first = heads_told(runner, "other")
+    assert any("Loading the head other" in message.get("text", "") for message in first)
+    for head, name in (("other", "other"), ("", "fake-head"), ("fake-head", "fake-head")):
+        start = next(m for m in heads_told(runner, head) if m["kind"] == "start")
+        assert start["environment"]["head"] == name
+    assert loaded == ["other"]
+
+
+@pytest.mark.parametrize("head", ["another", "../eagle", "/etc"])
+def test_a_head_that_is_not_offered_is_refused(head: str) -> None:
+    (*_, error) = heads_told(Runner(lambda _: FakeBench(), heads=("fake-head",)), head)
+    assert error["kind"] == "error"
+    assert "expected one of fake-head" in error["text"]
+
+
+def test_heads_are_offered_where_several_are_shipped_for_the_target() -> None:
+    assert runner_for(Settings()).heads[0] == "eagle"
+    assert runner_for(Settings(target="some/other")).heads == ()
+    assert runner_for(Settings(head="my/own/head")).heads == ()

@@ -82,6 +82,7 @@ class Acts:
         presence_penalty: float,
         frequency_penalty: float,
         stop: str,
+        head: str | None,
         continues: bool,
         earlier: str,
         name: str,
@@ -96,7 +97,7 @@ class Acts:
         first = (max_new_tokens, temperature, top_p, top_k, seed, tree, rule, min_p)
         later = (repetition_penalty, presence_penalty, frequency_penalty, stop)
         entered = dict(zip(OPTION_NAMES, (*first, *later), strict=True))
-        ask = Ask(prompt or "", entered, earlier)
+        ask = Ask(prompt or "", entered, earlier, head or "")
         race = self._runner.race(ask, visitor=_visitor(request), name=name)
         with closing(race) as updates:
             for update in updates:

@@ -50,10 +50,11 @@ NOTE_ON_RULES = (
 
 @dataclass(frozen=True)
 class Form:
-    """`options` follows `OPTION_NAMES`."""
+    """What a run is asked with; `options` follows `OPTION_NAMES`."""
 
     prompt: gr.Textbox
     options: tuple[Component, ...]
+    head: gr.Dropdown
 
     def option(self, name: str) -> Component:
         return self.options[OPTION_NAMES.index(name)]
@@ -64,11 +65,26 @@ def defaults() -> dict[str, Any]:
     return {**asdict(RunOptions()), "stop": ""}
 
 
-def add_settings() -> tuple[Component, ...]:
+@dataclass(frozen=True)
+class Settings:
+    """`head` is there to choose from only where several heads are shipped."""
+
+    options: tuple[Component, ...]
+    head: gr.Dropdown
+
+
+def add_settings(heads: Sequence[str] = ()) -> Settings:
     """The sidebar with a field per option, the few that everybody moves first."""
     with gr.Sidebar(open=False, position="right", width=350, elem_classes="ev-sidebar"):
         gr.HTML("<h2>Settings</h2>", elem_classes="ev-flush", apply_default_css=False)
         made = _first_fields()
+        head = gr.Dropdown(
+            [*heads],
+            value=heads[0] if heads else None,
+            label="Head",
+            elem_id="head",
+            visible=len(heads) > 1,
+        )
         with gr.Accordion("Sampling", open=False):
             made |= _sampling_fields()
         with gr.Accordion("Penalties and stops", open=False):
@@ -77,7 +93,7 @@ def add_settings() -> tuple[Component, ...]:
     options = tuple(made[name] for name in OPTION_NAMES)
     script = f"() => {json.dumps([defaults()[name] for name in OPTION_NAMES])}"
     reset.click(None, None, [*options], js=script, api_visibility="private")
-    return options
+    return Settings(options, head)
 
 
 def add_settings_button() -> None:

@@ -40,17 +40,17 @@ class Shown(NamedTuple):
 
 def add_race_page(demo: gr.Blocks, runner: Runner, recordings: Sequence[Recorded]) -> None:
     acts = Acts(runner, recordings)
-    options = add_settings()
+    settings = add_settings(runner.heads)
     gr.HTML(HEADING, elem_classes="ev-flush", apply_default_css=False)
     with gr.Row():
         with gr.Column(scale=5, min_width=320):
-            form = Form(_prompt_box(), options)
+            form = Form(_prompt_box(), settings.options, settings.head)
             with gr.Row(elem_classes="ev-actions"):
                 run = gr.Button("Run", variant="primary", elem_id="run", min_width=110)
                 stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=80)
                 add_settings_button()
                 follows = add_choice()
-            add_settings_line(options)
+            add_settings_line(form.options)
         with gr.Column(scale=4, min_width=320):
             add_examples(load_groups(), form)
             replays = _add_recordings(recordings)
@@ -110,7 +110,7 @@ def _wire(
     buttons = [shown.run, shown.stop]
     name = gr.Textbox(visible=False, label="Name of the run, empty for a new one")
     earlier = gr.Textbox("[]", visible=False, label="Turns before the prompt, as JSON")
-    asks = [form.prompt, *form.options]
+    asks = [form.prompt, *form.options, form.head]
     demo.load(acts.open_page, None, shown.viewer, concurrency_limit=None, **QUIET)
     demo.unload(acts.leave)
     asked = gr.on(
