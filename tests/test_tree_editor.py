@@ -87,10 +87,10 @@ def test_the_picture_has_a_button_per_node_with_its_chance() -> None:
     picture = plan_picture(read_shape("ranks:0.1.00"), RATES, selected=(0,))
     nodes = re.findall(r'data-node="(\w+)" aria-label="([^"]*)" aria-pressed="(\w+)"', picture)
     assert nodes == [
-        ("root", "node root, depth 0", "false"),
-        ("0", "node 0, depth 1, kept in 50%", "true"),
-        ("1", "node 1, depth 1, kept in 0%", "false"),
-        ("00", "node 00, depth 2, kept in 50%", "false"),
+        ("root", "root, depth 0", "false"),
+        ("0", "0 50% kept, depth 1", "true"),
+        ("1", "1 0% kept, depth 1", "false"),
+        ("00", "00 50% kept, depth 2", "false"),
     ]
 
 

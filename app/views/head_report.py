@@ -6,7 +6,7 @@ from app.views.markup import GLYPHS, paragraph, table
 from eagle_core.report import HeadReport
 from eagle_core.report_forms import DEFINITION
 
-SHARES = ("", "kept", "of", "share")
+SHARES = ("kept", "of", "share")
 
 
 def report_markup(report: HeadReport) -> str:
@@ -22,8 +22,8 @@ def report_markup(report: HeadReport) -> str:
     ]
     return (
         '<div class="ev-report">'
-        f"<div>{table('Accepted by depth', SHARES, depths)}</div>"
-        f"<div>{table('Accepted by the class of what came', SHARES, classes)}</div>"
+        f"<div>{table('Accepted by depth', ('where', *SHARES), depths)}</div>"
+        f"<div>{table('Accepted by the class of what came', ('what came', *SHARES), classes)}</div>"
         f"{_misses(report)}</div>{paragraph(DEFINITION[:1].upper() + DEFINITION[1:] + '.')}"
     )
 

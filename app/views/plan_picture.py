@@ -66,9 +66,9 @@ def _button(node: Ranks, place: tuple[int, int], rates: RankRates, is_selected: 
     left, top = place[0] * COLUMN + MARGIN, place[1] * ROW + MARGIN
     chance = f"{rates.chance(node):.0%}" if node and not rates.is_empty else ""
     name = node_name(node)
-    spoken = f"node {name}, depth {len(node)}" + (f", kept in {chance}" if chance else "")
+    spoken = (f"{name} {chance} kept" if chance else name) + f", depth {len(node)}"
     return (
         f'<button type="button" data-node="{name}" aria-label="{spoken}" '
         f'aria-pressed="{str(is_selected).lower()}" style="left:{left}px;top:{top}px">'
-        f"<b>{name}</b><span>{chance}</span></button>"
+        f"<b>{name}</b> <span>{chance}</span></button>"
     )
