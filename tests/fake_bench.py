@@ -81,6 +81,7 @@ class FakeRecording:
         self._earlier = earlier
         self._options = options
         self._random = random.Random(options.seed)
+        self._random_of_laws = random.Random(options.seed)  # they change nothing else
         tree = "tree:12" if options.tree == "auto" else options.tree
         self._plan = plan_named(tree, siblings="one_hot")
         used = replace(options, tree=tree, rule=options.resolved_rule)
@@ -165,7 +166,7 @@ class FakeRecording:
     def _laws(self, node: int, nodes: tuple[Node, ...]) -> NodeLaws:
         """A made-up top: the node's children first."""
         children = [one.token for one in nodes if one.parent == node]
-        others = [self._random.randrange(len(self._bench.words)) for _ in range(6)]
+        others = [self._random_of_laws.randrange(len(self._bench.words)) for _ in range(6)]
         tokens = tuple(dict.fromkeys([*children, *others]))[:8]
         probs = tuple(round(0.6 * 0.5**rank, 3) for rank in range(len(tokens)))
         law = TopLaw(tokens, probs)

@@ -239,6 +239,23 @@ def test_nothing_is_loaded_before_it_is_asked_for() -> None:
     assert runner_for(Settings()).model.phase == "failed"
 
 
+# Conversations
+
+
+def test_a_follow_up_reads_the_turns_before_it_and_says_so_from_the_start() -> None:
+    earlier = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    entered = Ask("Hello", {"max_new_tokens": 16}, json.dumps(earlier))
+    start, *_, end = told(runner_of(FakeBench()), entered)
+    assert start["earlier"] == end["trace"]["earlier"] == earlier
+
+
+def test_turns_of_one_visitor_are_not_the_next_ones() -> None:
+    runner = runner_of(FakeBench())
+    told(runner, Ask("Hello", {}, '[{"role": "user", "content": "mine"}]'))
+    (start, *_) = told(runner, ask())
+    assert start["earlier"] == []
+
+
 # Heads
 
 

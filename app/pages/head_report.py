@@ -8,14 +8,20 @@ from typing import Any
 
 import gradio as gr
 
-from app.pages.asking import ask_if_seen_script, ask_script, in_words, read_asked, trace_box
+from app.pages.asking import (
+    QUIET,
+    ask_if_seen_script,
+    ask_script,
+    in_words,
+    read_asked,
+    trace_box,
+)
 from app.views.head_report import report_markup
 from eagle_core.errors import EagleError
 from eagle_core.report import report_on
 from eagle_core.report_forms import FORMS
 
 MARK = "head-report"
-QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "queue": False}
 FILES = {"json": "application/json", "csv": "text/csv"}
 HEAD = f"""<p class="ev-note" id="{MARK}">Every place at which the head had drafted, in the run on
 show. Several saved traces together: <code>python -m eagle_core report TRACE…</code></p>"""

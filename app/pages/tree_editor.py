@@ -12,7 +12,14 @@ from typing import Any
 
 import gradio as gr
 
-from app.pages.asking import ask_if_seen_script, ask_script, in_words, read_asked, trace_box
+from app.pages.asking import (
+    QUIET,
+    ask_if_seen_script,
+    ask_script,
+    in_words,
+    read_asked,
+    trace_box,
+)
 from app.pages.form import Form
 from app.views.plan_picture import expectation, plan_picture
 from eagle_core.errors import EagleError
@@ -37,7 +44,6 @@ from eagle_core.shapes import (
 MARK = "tree-by-hand"
 FIRST = "ranks:0.1.2.00.01.10.000"
 SCRIPT = Path(__file__).parents[2] / "assets" / "tree_editor.js"
-QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "queue": False}
 HEAD = f"""<p class="ev-note" id="{MARK}">A node is named by the rank of each choice from the root
 down: 01 is the second choice after the first. {FORMULA[:1].upper()}{FORMULA[1:]}; where a depth
 never had such a choice, the share of that rank over all depths stands in.</p>"""
