@@ -27,12 +27,14 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "seed": (0, 2**32 - 1),
 }
 TREES = (
-    ("Auto", "auto"),
+    ("Auto: as large as pays, step by step", "auto"),
+    ("The best fixed tree here", "best"),
     ("Chain of 3", "chain:3"),
     ("Chain of 5", "chain:5"),
     ("Tree of 8", "tree:8"),
     ("Tree of 12", "tree:12"),
     ("Tree of 25", "tree:25"),
+    ("Dynamic tree of 24 (EAGLE-2)", "dynamic:24"),
 )
 
 
@@ -68,8 +70,8 @@ def _options(texts: Mapping[str, str]) -> dict[str, Any]:
     options = {name: value for name, value in read.items() if value is not None}
     rule = texts.get("rule")
     if rule in RULE_NAMES:
-        is_the_usual = rule == RunOptions(temperature=options.get("temperature", 0)).resolved_rule
-        options["rule"] = "auto" if is_the_usual else rule
+        asked = {name: options[name] for name in ("temperature", "tree") if name in options}
+        options["rule"] = "auto" if rule == RunOptions(**asked).resolved_rule else rule
     return options
 
 

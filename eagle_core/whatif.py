@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from eagle_core.errors import OptionError
 from eagle_core.expected import RankRates
+from eagle_core.plans import plan_named
 from eagle_core.rules import FACTS
 from eagle_core.shapes import Ranks
 from eagle_core.trace import Lane, Step, Trace, Trial
@@ -174,3 +175,11 @@ def kept_shares(
             chance = rates.share(len(node), node[-1]) or 0.0
             shares[node] = shares[node[:-1]] * chance
     return shares
+
+
+def fixed_plan(name: str) -> TreePlan:
+    """The plan of a tree that is the same at every step; raises `OptionError` for another."""
+    plan = plan_named(name, siblings="one_hot")
+    if not isinstance(plan, TreePlan):
+        raise OptionError(f"tree {name:.40}", expected="one that is the same at every step")
+    return plan

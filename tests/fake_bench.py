@@ -82,7 +82,8 @@ class FakeRecording:
         self._options = options
         self._random = random.Random(options.seed)
         self._random_of_laws = random.Random(options.seed)  # they change nothing else
-        tree = "tree:12" if options.tree == "auto" else options.tree
+        is_fixed = options.tree.startswith(("chain:", "tree:", "ranks:"))
+        tree = options.tree if is_fixed else "tree:12"
         self._plan = plan_named(tree, siblings="one_hot")
         used = replace(options, tree=tree, rule=options.resolved_rule)
         self.settings = Settings(**asdict(used))

@@ -24,7 +24,6 @@ from app.pages.form import Form
 from app.views.plan_picture import expectation, plan_picture
 from eagle_core.errors import EagleError
 from eagle_core.expected import FORMULA, RankRates
-from eagle_core.plans import plan_named
 from eagle_core.shapes import (
     ROOT_NAME,
     Ranks,
@@ -40,6 +39,7 @@ from eagle_core.shapes import (
     with_child,
     without_node,
 )
+from eagle_core.whatif import fixed_plan
 
 MARK = "tree-by-hand"
 FIRST = "ranks:0.1.2.00.01.10.000"
@@ -150,7 +150,7 @@ def take_tree(asked: str, text: str, picked: str, place: str) -> tuple[Any, ...]
     """Begin with the tree of the run on show."""
     del text, picked
     try:
-        plan = plan_named(read_asked(asked).settings.tree, siblings="one_hot")
+        plan = fixed_plan(read_asked(asked).settings.tree)
     except EagleError as error:
         return _said(error)
     return _drawn(asked, shape_of(plan), (), place)

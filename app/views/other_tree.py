@@ -10,10 +10,9 @@ from app.views.figures import GRID, blank
 from app.views.markup import paragraph, table
 from app.views.palette import BONUS, EAGLE, PLAIN
 from eagle_core.latency import LatencyCurve
-from eagle_core.plans import plan_named
 from eagle_core.trace import Trace
 from eagle_core.tree import TreePlan
-from eagle_core.whatif import Answer, WhatIf
+from eagle_core.whatif import Answer, WhatIf, fixed_plan
 from eagle_core.whatif_runs import TreeRuns
 
 CHAINS = tuple(f"chain:{length}" for length in (1, 2, 3, 4, 5, 6, 8))
@@ -35,7 +34,7 @@ def tree_label(tree: str) -> str:
 
 
 def plan_of(tree: str) -> TreePlan:
-    return plan_named(tree, siblings="one_hot")
+    return fixed_plan(tree)
 
 
 def other_tree(trace: Trace, tree: str, curve: LatencyCurve, runs: TreeRuns | None) -> str:
