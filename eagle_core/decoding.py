@@ -16,7 +16,16 @@ from eagle_core.noise import KeyedChance
 from eagle_core.sampling import LawMaker, SeededChance
 from eagle_core.sequence import Stops
 from eagle_core.text import StopStrings
-from eagle_core.trace import Node, NodeLaws, Step, StopReason, TopLaw, Verdict
+from eagle_core.trace import (
+    LEAST_SHOWN,
+    NUM_TOP,
+    Node,
+    NodeLaws,
+    Step,
+    StopReason,
+    TopLaw,
+    Verdict,
+)
 from eagle_core.tree import ROOT
 from eagle_core.verify import choose, walk
 
@@ -31,10 +40,6 @@ if TYPE_CHECKING:
     from eagle_core.text import Decode
     from eagle_core.tree import DraftTree
     from eagle_core.verify import Acceptance
-
-
-NUM_TOP = 10  # tokens of a law that a trace shows
-LEAST_SHOWN = 0.001
 
 
 class Stopwatch:
