@@ -160,7 +160,8 @@ class FakeRecording:
     def _laws(self, node: int, nodes: tuple[Node, ...]) -> NodeLaws:
         """A made-up top: the node's children first."""
         children = [one.token for one in nodes if one.parent == node]
-        others = [self._random.randrange(len(self._bench.words)) for _ in range(6)]
+        chance = random.Random(sum(one.token for one in nodes))  # the text does not depend on it
+        others = [chance.randrange(len(self._bench.words)) for _ in range(6)]
         tokens = tuple(dict.fromkeys([*children, *others]))[:8]
         probs = tuple(round(0.6 * 0.5**rank, 3) for rank in range(len(tokens)))
         law = TopLaw(tokens, probs)
