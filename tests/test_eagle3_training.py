@@ -98,6 +98,21 @@ def test_a_new_head_begins_with_the_targets_rows_and_columns_of_one_size(
     assert after.max() / after.min() < 2
 
 
+@torch.no_grad()
+def test_a_new_head_makes_of_tapped_states_what_comes_near_the_last(
+    store: FeatureStore, target: ToyTarget
+) -> None:
+    head, rows = seeded_eagle3(num_drafted=len(DRAFTED)), slice(1, 60)
+    wanted = store.rows(rows)
+
+    def distance() -> float:
+        return float((head.readable(head.fuse(store.rows(rows, taps=(0, 1)))) - wanted).norm())
+
+    before = distance()
+    fit_to_target(head, target, store, DRAFTED)
+    assert distance() < before / 2
+
+
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_training_lowers_the_loss_of_every_weight_that_there_is(
     store: FeatureStore, target: ToyTarget, tmp_path: Path, precision: Precision

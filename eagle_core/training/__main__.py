@@ -19,11 +19,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from eagle_core.drafters.head import INPUTS
-from eagle_core.errors import EagleError
 from eagle_core.training.commands import compute, export, train
+from eagle_core.training.entry import run
 from eagle_core.training.methods import METHODS
 from eagle_core.training.objectives import NOISES
 from eagle_core.training.settings import OPTIMIZERS, PRECISIONS
@@ -128,17 +126,7 @@ def _training_flags(flags: argparse.ArgumentParser) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    try:
-        options.command(options)
-    except EagleError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write("\nInterrupted; the same command goes on from here.\n")
-        return 130
-    return 0
+    return run(options.command, options)
 
 
 if __name__ == "__main__":

@@ -116,7 +116,7 @@ def _beginning(record: Record) -> str:
     if began:
         return f"the weights of a run over {_tokens_seen(began):,} tokens"
     if _is_eagle3(record):
-        return "random weights, and the target's own rows for the unembedding"
+        return "random weights, the target's unembedding, and `fc` fitted to its last state"
     return "random weights"
 
 

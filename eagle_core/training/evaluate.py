@@ -60,11 +60,11 @@ class Validator:
     """Held-out batches, examined once; gives the n-alphas of any head."""
 
     def __init__(self, batches: Iterable[Batch], target: Target, *, vocabulary: Tensor) -> None:
-        whole = target.unembedding()
+        whole = target.unembedding(dtype=torch.float32)
         self._examined = [Examined(b, greedy(b.next_features, whole)) for b in batches]
         self._embedding = target.embedding()
         self._vocabulary = vocabulary.to(target.spec.device)  # (V',)
-        self._unembedding = target.unembedding(self._vocabulary)
+        self._unembedding = target.unembedding(self._vocabulary, dtype=torch.float32)
 
     @torch.inference_mode()
     def alphas(self, head: Head, *, num_alphas: int = NUM_ALPHAS) -> Alphas:

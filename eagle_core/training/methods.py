@@ -28,6 +28,7 @@ USUAL: dict[Method, dict[str, Any]] = {
 
 HEAD_DIM = 64
 SCALE_TOKENS = 8192  # of the corpus, to see how large features are
+RIDGE = 0.01  # of the mean square
 DEVIATIONS_PER_MEDIAN = 1.4826  # of what a normal law gives, taken without its sign
 
 
@@ -68,11 +69,11 @@ def head_of(config: Mapping[str, Any]) -> Head:
 
 @torch.no_grad()
 def fit_to_target(head: Head, target: Target, store: FeatureStore, vocabulary: Tensor) -> None:
-    """Give an EAGLE-3 head's outer weights their sizes: those of the states it reads and writes.
+    """Let an EAGLE-3 head begin near its target, as far as that is known without training.
 
-    Its unembedding begins as the target's own rows, its last norm with the last state's columns,
-    and each column of its tapped states comes to `fc` at the same size. States differ by hundreds
-    from column to column, which no optimiser makes up for in a short run.
+    Its unembedding begins as the target's own rows, its last norm with the last state's columns.
+    Each column of the tapped states comes to `fc` at the same size, where they differ by hundreds,
+    and `fc` makes of them what comes nearest to the last state.
     """
     if isinstance(head, EagleHead):
         return
@@ -82,10 +83,21 @@ def fit_to_target(head: Head, target: Target, store: FeatureStore, vocabulary: T
     tapped = store.rows(rows, taps=head.taps(target.spec.num_layers))
     typical = tapped.square().mean(1).sqrt().median()
     head.input_norm.weight.copy_(typical / _size_of_columns(tapped))
-    head.norm.weight.copy_(_size_of_columns(store.rows(rows)))
+    last = store.rows(rows)
+    head.norm.weight.copy_(_size_of_columns(last))
+    head.fc.weight.copy_(_fitted(head.input_norm(tapped), last / head.norm.weight))
     read = target.unembedding(vocabulary.to(target.spec.device))
     ones = torch.eye(target.spec.width, device=target.spec.device, dtype=target.spec.dtype)
     head.lm_head.weight.copy_((read(ones) - read(torch.zeros_like(ones))).T)
+
+
+def _fitted(read: Tensor, wanted: Tensor) -> Tensor:
+    """The matrix, (D, K·D), that comes nearest from what is read to what is wanted; ridged."""
+    squares = read.T @ read
+    ridge = RIDGE * squares.diagonal().mean()
+    squares.diagonal().add_(ridge)
+    fitted: Tensor = torch.linalg.solve(squares, read.T @ wanted).T
+    return fitted
 
 
 def _size_of_columns(states: Tensor) -> Tensor:
