@@ -20,7 +20,7 @@ from eagle_core.conversation import read_conversation
 from eagle_core.convert import add_convert
 from eagle_core.errors import EagleError, OptionError, PromptError
 from eagle_core.options import RULE_NAMES, RunOptions
-from eagle_core.plans import AUTO
+from eagle_core.plans import OF_THIS_MACHINE
 from eagle_core.progress import progress_on_stderr
 from eagle_core.reporting import add_report
 from eagle_core.summary import summary_table
@@ -137,7 +137,10 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--seed", type=int, default=0, help="same seed, same text")
     group.add_argument(
-        "--tree", default="auto", help="auto, chain:N, tree:N with N up to 25, or ranks:0.1.00"
+        "--tree",
+        default="auto",
+        help="auto, what pays at each step; best, the best fixed one; chain:N; tree:N up to 25; "
+        "dynamic:DRAFTS[:DEPTH[:CHILDREN]], EAGLE-2's; or nodes by rank, ranks:0.1.00",
     )
     group.add_argument("--rule", default="auto", choices=RULE_NAMES, help="acceptance rule")
 
@@ -179,7 +182,7 @@ def run_prove(options: argparse.Namespace) -> int:
         )
     if not 1 <= options.samples <= MAX_SAMPLES:
         raise OptionError(f"--samples {options.samples}", expected=f"1 to {MAX_SAMPLES:,}")
-    bench = load_workbench(options, finds_tree=False)  # a proof needs no fast tree
+    bench = load_workbench(options, measures=False)  # a proof needs no fast tree
     from eagle_core.proof_report import report
     from eagle_core.proving import prove
     from eagle_core.workbench import MEASURING_PROMPTS
@@ -205,8 +208,8 @@ def read_prompt() -> str:
         raise PromptError("a prompt on standard input that is not UTF-8 text") from error
 
 
-def load_workbench(options: argparse.Namespace, *, finds_tree: bool = True) -> Workbench:
-    """finds_tree: measure which tree is fastest here, where the options leave that open."""
+def load_workbench(options: argparse.Namespace, *, measures: bool = True) -> Workbench:
+    """measures: measure which tree is fastest here, where the options leave that open."""
     # torch and transformers take seconds to import, which --help and a wrong flag need not wait for
     from eagle_core.workbench import Workbench
 
@@ -218,7 +221,7 @@ def load_workbench(options: argparse.Namespace, *, finds_tree: bool = True) -> W
             dtype=options.dtype,
             cache=options.cache,
             progress=progress,
-            finds_tree=finds_tree and AUTO in options.tree.split(","),
+            measures=measures and any(tree in OF_THIS_MACHINE for tree in options.tree.split(",")),
         )
 
 

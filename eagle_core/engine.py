@@ -18,17 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence as Tokens
 
     from eagle_core.drafters.base import Drafter
+    from eagle_core.planning import Planner
     from eagle_core.trace import Step
-    from eagle_core.tree import TreePlan
 
 
 class Engine:
-    """Decodes one answer with a drafter; the text's law is the target's, whatever is drafted."""
+    """Decodes one answer with a drafter; the text's law is the target's, whatever is drafted.
 
-    def __init__(self, decoding: Decoding, drafter: Drafter, *, plan: TreePlan) -> None:
+    plan: of every step; a fixed one, or a planner that learns from step to step.
+    """
+
+    def __init__(self, decoding: Decoding, drafter: Drafter, *, plan: Planner) -> None:
         self._decoding = decoding
         self._drafter = drafter
-        self._plan = plan
+        self._planner = plan
         self._is_drafting = True
 
     def steps(self, prompt: Tokens[int]) -> Iterator[Event]:
@@ -49,7 +52,7 @@ class Engine:
         read = decoding.run.prefill(prompt, taps=drafter.taps)
         first = decoding.first_token(read, sequence)
         sequence.commit([first])
-        if self._depth_allowed(sequence) > 0:
+        if self._room(sequence) > 0:
             drafter.begin(prompt, read)
         return Prefill(
             num_prompt_tokens=sequence.num_prompt_tokens,
@@ -70,6 +73,7 @@ class Engine:
         taken = decoding.accept(tree, law, sequence)
         if self._is_drafting:
             drafter.observe(taken, read)
+            self._planner.learn(taken)
         sequence.commit(taken.committed)
         clock = StepClock(draft_ms, verify_ms, decoding.watch.lap())
         stop = decoding.stops.reason(sequence)
@@ -78,24 +82,27 @@ class Engine:
 
     def _grow_tree(self, sequence: Sequence) -> DraftTree:
         decoding = self._decoding
-        depth = min(self._depth_allowed(sequence), decoding.stops.room(sequence) - 1)
+        depth = min(self._room(sequence), decoding.stops.room(sequence) - 1)
         if not self._is_drafting or depth <= 0:
+            return DraftTree.root_only(sequence.root)
+        plan = self._planner.next_plan(decoding.run.num_cached).within(depth)
+        if plan.depth == 0:
             return DraftTree.root_only(sequence.root)
         return self._drafter.grow_tree(
             sequence.root,
-            plan=self._plan.within(depth),
+            plan=plan,
             laws=decoding.laws.after(sequence),
             chance=decoding.chance.ahead(len(sequence)),
         )
 
-    def _depth_allowed(self, sequence: Sequence) -> int:
-        """How deep a tree may reach before it passes the drafter's context limit."""
+    def _room(self, sequence: Sequence) -> int:
+        """Positions up to the drafter's context limit, the target's where it has none."""
         limit = self._drafter.max_positions
-        return self._plan.depth if limit is None else limit - len(sequence)
+        return (self._decoding.stops.max_positions if limit is None else limit) - len(sequence)
 
     def _leave_drafter_behind(self, sequence: Sequence) -> str | None:
         """Go on without drafting once the text has outgrown the drafter; says so once."""
-        if not self._is_drafting or self._depth_allowed(sequence) > 0:
+        if not self._is_drafting or self._room(sequence) > 0:
             return None
         self._is_drafting = False
         limit = self._drafter.max_positions

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
+from eagle_core.dynamic import DynamicPlan
 from eagle_core.errors import OptionError
-from eagle_core.plans import AUTO, plan_named
+from eagle_core.plans import AUTO, DYNAMIC, OF_THIS_MACHINE, plan_named
 from eagle_core.rules import FACTS, RULES, Rule
 from eagle_core.text import is_broken
+from eagle_core.tree import TreePlan
 
 RULE_NAMES = ("auto", *RULES)
 """`auto` follows the temperature: greedy at 0, one-hot up to 0.3, without replacement above.
-One-hot siblings match drawn ones where the target law is sharp and lose where it is flat."""
+One-hot siblings match drawn ones where the target law is sharp and lose where it is flat. A dynamic
+tree's siblings are one-hot at any temperature, and so is its rule."""
 
 ONE_HOT_UP_TO = 0.3
 MAX_NEW_TOKENS = 8_192
@@ -33,7 +36,7 @@ class RunOptions:
     top_p: float = 1.0
     top_k: int = 0  # 0 keeps all tokens
     seed: int = 0
-    tree: str = AUTO  # or chain:N, tree:N, ranks:…, see `eagle_core.plans.plan_named`
+    tree: str = AUTO  # or best, chain:N, tree:N, dynamic:N, ranks:…; see `plans.plan_named`
     rule: str = "auto"
     min_p: float = 0.0  # 0 keeps all tokens
     repetition_penalty: float = 1.0  # counts prompt and answer; 1 is none
@@ -57,7 +60,7 @@ class RunOptions:
         _check_number("presence_penalty", self.presence_penalty, *PENALTY_RANGE)
         _check_number("frequency_penalty", self.frequency_penalty, *PENALTY_RANGE)
         _check_stop(self.stop)
-        if self.tree != AUTO:
+        if self.tree not in OF_THIS_MACHINE:
             plan_named(self.tree, siblings="one_hot")
         _check_whole("seed", self.seed, 0, 2**63 - 1)
         if self.rule not in RULE_NAMES:
@@ -71,7 +74,8 @@ class RunOptions:
             return cast("Rule", self.rule)
         if self.temperature == 0:
             return "greedy"
-        return "one_hot" if self.temperature <= ONE_HOT_UP_TO else "without_replacement"
+        is_one_hot = self.temperature <= ONE_HOT_UP_TO or self.tree.startswith(DYNAMIC)
+        return "one_hot" if is_one_hot else "without_replacement"
 
 
 def _check_rule(rule: Rule, temperature: float, tree: str) -> None:
@@ -84,7 +88,14 @@ def _check_rule(rule: Rule, temperature: float, tree: str) -> None:
             expected="temperature 0",
             hint="rule auto",
         )
-    if facts.is_for_chains and tree != AUTO and not plan_named(tree, siblings="iid").is_chain:
+    plan = None if tree in OF_THIS_MACHINE else plan_named(tree, siblings=facts.siblings)
+    if isinstance(plan, DynamicPlan) and not (facts.any_tree or facts.siblings == "one_hot"):
+        raise OptionError(
+            f"rule {rule} with tree {tree}",
+            expected="rule one_hot, since what was drawn must not be dropped for its value",
+            hint="rule auto",
+        )
+    if facts.is_for_chains and isinstance(plan, TreePlan) and not plan.is_chain:
         raise OptionError(f"rule {rule} with tree {tree}", expected="a chain", hint="tree chain:3")
 
 

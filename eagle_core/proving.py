@@ -89,7 +89,7 @@ def prove(
     num_samples: short steps per context. Raises `PromptError` for a prompt that cannot be used.
     """
     encoded = [_encoded(bench, prompt, options) for prompt in prompts]
-    lanes = _GreedyLanes(bench, RunOptions(options.max_new_tokens, tree=bench.tree_for(options)))
+    lanes = _GreedyLanes(bench, RunOptions(options.max_new_tokens, tree=options.tree))
     divergences, contexts = [], []
     for done, tokens in enumerate(encoded):
         progress("greedy texts, plainly and with EAGLE", done / len(encoded))

@@ -21,8 +21,7 @@ import torch
 
 from eagle_core.chi_square import Fit, fit
 from eagle_core.decoding import chance_for
-from eagle_core.plans import chain, plan_named
-from eagle_core.rules import FACTS
+from eagle_core.plans import chain
 from eagle_core.sampling import LawMaker, SeededChance
 from eagle_core.sequence import Sequence as Text
 from eagle_core.targets.base import TargetRead
@@ -53,8 +52,7 @@ class SampledSteps:
         self._text = Text(prompt)
         self._text.commit(answer[: most_telling(bench, prompt, answer, options) + 1])
         self._laws = LawMaker(options).after(self._text)
-        siblings = FACTS[self._rule].siblings
-        self._plan = plan_named(bench.tree_for(options), siblings=siblings).within(DEPTH)
+        self._plan = bench.planner_for(options).next_plan(len(prompt)).within(DEPTH)
         before = torch.tensor(self._text.tokens[:-1], device=bench.target.spec.device)
         self._drafter, self._run = bench.open_drafter(), bench.target.open()
         self._drafter.begin(before, self._run.prefill(before, taps=self._drafter.taps))

@@ -11,7 +11,7 @@ time. Knows ranks alone; what they draft is up to a head.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from eagle_core.errors import OptionError
 from eagle_core.tree import SiblingKind, TreePlan, ranks_of
@@ -51,7 +51,9 @@ def node_name(node: Ranks) -> str:
     return "".join(map(str, node)) or "root"
 
 
-def plan_of(shape: Shape, siblings: SiblingKind) -> TreePlan:
+def plan_of(nodes: Iterable[Ranks], siblings: SiblingKind = "one_hot") -> TreePlan:
+    """The plan of these nodes; a node's parent and the better choices beside it are among them."""
+    shape = _in_order(nodes)
     index = {ranks: node for node, ranks in enumerate([(), *shape])}
     return TreePlan((None, *(index[ranks[:-1]] for ranks in shape)), siblings)
 
@@ -117,7 +119,7 @@ def _check(nodes: list[Ranks]) -> None:
             )
 
 
-def _in_order(nodes: list[Ranks]) -> Shape:
+def _in_order(nodes: Iterable[Ranks]) -> Shape:
     return tuple(sorted(nodes, key=lambda ranks: (len(ranks), ranks)))
 
 

@@ -16,9 +16,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, get_args
 
 from eagle_core.errors import TreeError
+from eagle_core.planning import Unchanging
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from eagle_core.planning import Candidates
 
 SiblingKind = Literal["one_hot", "without_replacement", "iid"]
 SIBLING_KINDS: tuple[SiblingKind, ...] = get_args(SiblingKind)
@@ -33,6 +36,7 @@ class DraftTree:
     Children of a node stand in the order in which they were chosen. `log_probs` holds each node's
     draft log-probability given its path, never given its earlier siblings (0.0 at the root).
     `laws` maps an inner node to its full draft law, (V,), where its children were drawn from one.
+    `draft_rows` says how many rows the head read for each level: what drafting it took.
     """
 
     tokens: tuple[int, ...]
@@ -40,6 +44,7 @@ class DraftTree:
     log_probs: tuple[float, ...]
     siblings: SiblingKind = "one_hot"
     laws: Mapping[int, Tensor] = field(default_factory=dict)
+    draft_rows: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.tokens:
@@ -96,7 +101,7 @@ class DraftTree:
 
 
 @dataclass(frozen=True)
-class TreePlan:
+class TreePlan(Unchanging):
     """The shape a drafter shall grow, and how it shall choose siblings.
 
     `parents` as in a draft tree; the children of a node take its first, second, … choice. A choice
@@ -144,6 +149,20 @@ class TreePlan:
         depths = depths_of(self.parents)
         kept = tuple(p for p, d in zip(self.parents, depths, strict=True) if d <= max(depth, 0))
         return TreePlan(kept, self.siblings)
+
+    def num_children(self, made: Candidates, node: int) -> int:
+        return len(self.children[self._slot(made, node)])
+
+    def frontier(self, made: Candidates, newest: Sequence[int]) -> list[int]:
+        return [node for node in newest if self.num_children(made, node)]
+
+    def kept(self, made: Candidates) -> Sequence[int]:
+        return range(len(made))
+
+    def _slot(self, made: Candidates, node: int) -> int:
+        """The plan node that a drafted one fills."""
+        parent = made.parents[node]
+        return ROOT if parent is None else self.children[self._slot(made, parent)][made.ranks[node]]
 
 
 def depths_of(parents: Sequence[int | None]) -> tuple[int, ...]:

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from eagle_core import reading
 from eagle_core.errors import TraceError
-from eagle_core.plans import plan_named
 from eagle_core.reading import Record
 from eagle_core.tree import ranks_of
-from eagle_core.whatif import Walk, WhatIf
+from eagle_core.whatif import Walk, WhatIf, fixed_plan
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class TreeRuns:
         """Per prompt: what the run with tree `recorded` says of tree `asked`, less that tree's real
         τ. Empty where no prompt was run with both."""
         real = {run.prompt: run.tau for run in self.runs if run.tree == asked}
-        plan = plan_named(asked, siblings="one_hot")
+        plan = fixed_plan(asked)
         return tuple(
             WhatIf(run.walks, "greedy", 0.0).with_tree(plan).tau - real[run.prompt]
             for run in self.runs
@@ -64,7 +63,7 @@ def load_runs(path: Path) -> TreeRuns:
 def _run(data: object) -> TreeRun:
     record = Record(data, "run")
     tree = record.get("tree", reading.text)
-    drafted = frozenset(ranks_of(plan_named(tree, siblings="one_hot").parents))
+    drafted = frozenset(ranks_of(fixed_plan(tree).parents))
     kept = record.each("kept", _ranks)
     committed = record.each("committed", reading.whole, length=len(kept))
     return TreeRun(

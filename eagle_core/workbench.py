@@ -18,17 +18,20 @@ from typing import TYPE_CHECKING
 import torch
 import transformers
 
-from eagle_core import cost
+from eagle_core.auto import AutoPlanner
+from eagle_core.cost import UNMEASURED, Profile, ProfileStore
 from eagle_core.decoding import Decoding
 from eagle_core.drafters.eagle import EagleDrafter
 from eagle_core.drafters.files import HUB_ID, fetch, fingerprint, name_of
 from eagle_core.drafters.heads import LoadedHead, load_head
 from eagle_core.engine import Engine
 from eagle_core.errors import HeadError, OptionError, PromptError
+from eagle_core.measuring import Measuring
+from eagle_core.optimum import Optimum, best_tree
 from eagle_core.options import RunOptions
 from eagle_core.packed import pack_linears
 from eagle_core.plain import Plain
-from eagle_core.plans import AUTO, plan_named
+from eagle_core.plans import BEST, OF_THIS_MACHINE, plan_named
 from eagle_core.progress import Progress, no_progress
 from eagle_core.recording import Recording
 from eagle_core.rules import FACTS
@@ -40,14 +43,15 @@ from eagle_core.trace import Environment, Event, Settings, Step, Turn
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from eagle_core.planning import Planner
     from eagle_core.targets.base import Target
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 DEFAULT_HEAD = "eagle"
 ALL_DEVICES = "auto"  # the target is spread over every device there is
 LARGEST_TREE = "tree:25"
-AUTO_CHAIN = "chain:3"  # for rules that judge chains alone
 WARM_UP_TOKENS = 8
+MEASURED_TOKENS = 48  # per measuring prompt
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 MEASURING_PROMPTS = (
     "Explain in two sentences why the sky is blue.",
@@ -61,6 +65,7 @@ class Workbench:
     """Everything that runs share; nothing in it changes after loading.
 
     unembedding: post-norm features to logits in the order of the head's vocabulary, V' of them.
+    profile: what passes take here and how often drafts are kept; the tree `auto` goes by it.
     """
 
     target: Target
@@ -68,7 +73,7 @@ class Workbench:
     unembedding: Callable[[Tensor], Tensor]
     text: ChatText
     environment: Environment
-    auto_tree: str = LARGEST_TREE
+    profile: Profile = UNMEASURED
 
     @classmethod
     def load(
@@ -80,11 +85,11 @@ class Workbench:
         dtype: str | None = None,
         cache: Path | None = None,
         progress: Progress | None = None,
-        finds_tree: bool = True,
+        measures: bool = True,
     ) -> Workbench:
-        """Fetch, load and check target and head; find this machine's fastest tree.
+        """Fetch, load and check target and head; measure this machine, once.
 
-        Where `finds_tree` is False the tree `auto` is EAGLE's own, of 25 drafts.
+        Where `measures` is False the times of another machine stand in.
         Raises an `EagleError` of one sentence for whatever the caller can mend.
         """
         report = progress or no_progress
@@ -115,10 +120,12 @@ class Workbench:
             environment=describe(model, head_name=name_of(folder)),
         )
         report("warming up", None)
-        bench.measure(LARGEST_TREE, MEASURING_PROMPTS[0], num_tokens=WARM_UP_TOKENS)
-        if not finds_tree:
+        for _ in bench._greedy(bench.encode(MEASURING_PROMPTS[0]), WARM_UP_TOKENS):
+            pass
+        if not measures:
             return bench
-        return replace(bench, auto_tree=bench.find_fastest_tree(cache_root(cache), report))
+        store = ProfileStore(cache_root(cache) / "profiles.json")
+        return replace(bench, profile=bench.measured(store, report))
 
     def race(self, prompt: str, options: RunOptions, *, earlier: Sequence[Turn] = ()) -> Recording:
         """Both lanes over one prompt, in virtual time; raises `PromptError` before any work.
@@ -127,12 +134,11 @@ class Workbench:
         before, or turns from elsewhere.
         """
         tokens = self.encode([asdict(turn) for turn in (*earlier, Turn("user", prompt))])
-        tree = self.tree_for(options)
         lanes = {"plain": self.plain(tokens, options), "eagle": self.eagle(tokens, options)}
         return Recording(
             prompt,
             lanes,
-            settings=Settings(**asdict(replace(options, tree=tree, rule=options.resolved_rule))),
+            settings=Settings(**asdict(replace(options, rule=options.resolved_rule))),
             environment=self.environment,
             earlier=tuple(earlier),
             piece=self.text.piece,
@@ -156,17 +162,31 @@ class Workbench:
         return Plain(self._decoding(options)).steps(tokens)
 
     def eagle(self, tokens: list[int], options: RunOptions) -> Iterator[Event]:
-        plan = plan_named(self.tree_for(options), siblings=FACTS[options.resolved_rule].siblings)
+        plan = self.planner_for(options)
         return Engine(self._decoding(options), self.open_drafter(), plan=plan).steps(tokens)
 
     def _decoding(self, options: RunOptions) -> Decoding:
         return Decoding.open(self.target, options, decode=self.text.decode)
 
-    def tree_for(self, options: RunOptions) -> str:
-        """The tree asked for; `auto` is the fastest one that the rule can judge."""
-        if options.tree != AUTO:
-            return options.tree
-        return AUTO_CHAIN if FACTS[options.resolved_rule].is_for_chains else self.auto_tree
+    def planner_for(self, options: RunOptions) -> Planner:
+        """For one lane; that of `auto` learns as the lane goes on."""
+        facts = FACTS[options.resolved_rule]
+        if options.tree not in OF_THIS_MACHINE:
+            return plan_named(options.tree, siblings=facts.siblings)
+        best = self._best_chain if facts.is_for_chains else self._best_tree
+        if options.tree == BEST:
+            return replace(best.plan, siblings=facts.siblings)
+        return AutoPlanner(
+            self.profile, rate=best.rate, siblings=facts.siblings, is_chain=facts.is_for_chains
+        )
+
+    @cached_property
+    def _best_tree(self) -> Optimum:
+        return best_tree(self.profile)
+
+    @cached_property
+    def _best_chain(self) -> Optimum:
+        return best_tree(self.profile, is_chain=True)
 
     def open_drafter(self) -> EagleDrafter:
         """A drafter for one lane: the head's shared weights, a cache of its own."""
@@ -178,17 +198,20 @@ class Workbench:
             vocabulary=self.head.vocabulary,
         )
 
-    def find_fastest_tree(self, root: Path, report: Progress) -> str:
-        """On a CPU the fastest candidate, measured once and kept under `root`; else the largest."""
-        if self.target.spec.device.type != "cpu":
-            return LARGEST_TREE
-        return cost.fastest_tree(
-            self.measure,
-            MEASURING_PROMPTS,
-            conditions=self.conditions,
-            store=root / "fastest_tree.json",
+    def measured(self, store: ProfileStore, report: Progress) -> Profile:
+        """This machine's profile: from the store if it was measured under these conditions."""
+        known = store.find(self.conditions)
+        if known is not None:
+            return known
+        profile = Measuring(
+            self.target,
+            self.open_drafter,
+            prompts=[self.encode(prompt) for prompt in MEASURING_PROMPTS],
+            answer=lambda tokens: self._greedy(tokens, MEASURED_TOKENS),
             progress=report,
-        )
+        ).profile()
+        store.keep(profile, self.conditions)
+        return profile
 
     @cached_property
     def conditions(self) -> dict[str, str]:
@@ -202,14 +225,11 @@ class Workbench:
             **self.environment.versions,
         }
 
-    def measure(self, tree: str, prompt: str, num_tokens: int = cost.NUM_TOKENS) -> cost.DecodeCost:
-        """What decoding greedily with `tree` costs, the prefill left out."""
-        options = RunOptions(max_new_tokens=num_tokens, tree=tree)
-        events = list(self.eagle(self.encode(prompt), options))
-        steps = [event for event in events if isinstance(event, Step)]
-        return cost.DecodeCost(
-            num_tokens=sum(step.num_committed for step in steps), ms=sum(step.ms for step in steps)
-        )
+    def _greedy(self, tokens: Sequence[int], num_tokens: int) -> Iterator[Step]:
+        """The steps of an answer drafted with the largest tree."""
+        options = RunOptions(max_new_tokens=num_tokens, tree=LARGEST_TREE)
+        events = self.eagle([*tokens], options)
+        return (event for event in events if isinstance(event, Step))
 
 
 def head_folder(head: str | None, *, target: str | None) -> Path:

@@ -46,5 +46,4 @@ def tiny_bench(made: World | None = None) -> Workbench:
         unembedding=made.target.unembedding(),
         text=text,
         environment=ENVIRONMENT,
-        auto_tree="tree:8",
     )

@@ -32,6 +32,7 @@ from eagle_core.drafters.head import EagleHead, HeadConfig
 from eagle_core.engine import Engine
 from eagle_core.options import RunOptions
 from eagle_core.plain import Plain
+from eagle_core.planning import Plan
 from eagle_core.plans import chain
 from eagle_core.rules import FACTS, Rule
 from eagle_core.sampling import Chance, LawMaker
@@ -65,21 +66,36 @@ def text_of(events: Iterable[Event]) -> tuple[int, ...]:
     return tuple(token for event in events for token in event.committed)
 
 
-def law_of_one_step(
-    target: TableTarget, options: RunOptions, plan: TreePlan, make_drafter: MakeDrafter
-) -> Law:
-    """What a step commits below the last token of the prompt, over every draw and every coin."""
-    rule, laws = options.resolved_rule, LawMaker(options).after(SO_FAR)
-    run, drafter = target.open(), make_drafter(target)
+def trees_of_one_step(
+    target: TableTarget, options: RunOptions, plan: Plan, make_drafter: MakeDrafter
+) -> dict[DraftTree, float]:
+    """The trees below the last token of the prompt, over every draw."""
+    laws, drafter = LawMaker(options).after(SO_FAR), make_drafter(target)
     before = torch.tensor(PROMPT[:-1])
-    prompt_read = run.prefill(before, taps=drafter.taps)
+    prompt_read = target.open().prefill(before, taps=drafter.taps)
 
     def grow(chance: Chance) -> DraftTree:
         drafter.begin(before, prompt_read)
         return drafter.grow_tree(PROMPT[-1], plan=plan, laws=laws, chance=chance)
 
+    return enumerate_outcomes(grow)
+
+
+def shapes_of_one_step(
+    target: TableTarget, options: RunOptions, plan: Plan, make_drafter: MakeDrafter
+) -> set[tuple[int | None, ...]]:
+    return {tree.parents for tree in trees_of_one_step(target, options, plan, make_drafter)}
+
+
+def law_of_one_step(
+    target: TableTarget, options: RunOptions, plan: Plan, make_drafter: MakeDrafter
+) -> Law:
+    """What a step commits below the last token of the prompt, over every draw and every coin."""
+    rule, laws = options.resolved_rule, LawMaker(options).after(SO_FAR)
+    run = target.open()
+    run.prefill(torch.tensor(PROMPT[:-1]))
     committed: Law = defaultdict(float)
-    for tree, prob in enumerate_outcomes(grow).items():
+    for tree, prob in trees_of_one_step(target, options, plan, make_drafter).items():
         law = laws.of(tree, run.score_tree(tree))
 
         def play(chance: Chance, tree: DraftTree = tree, law: Any = law) -> tuple[int, ...]:
@@ -105,7 +121,7 @@ def continued(target: TableTarget, law: Law, length: int, laws: LawMaker) -> Law
 
 
 def a_step_keeps_the_law(
-    target: TableTarget, options: RunOptions, plan: TreePlan, make_drafter: MakeDrafter
+    target: TableTarget, options: RunOptions, plan: Plan, make_drafter: MakeDrafter
 ) -> None:
     committed = law_of_one_step(target, options, plan, make_drafter)
     reached = continued(target, committed, plan.depth + 1, LawMaker(options))

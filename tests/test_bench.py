@@ -106,7 +106,6 @@ def test_a_lane_that_decoded_nothing_has_no_speed() -> None:
 class ToyBench:
     """A workbench over a table target; a prompt is a text of digits."""
 
-    auto_tree = "chain:3"
     environment = Environment("table", "perfect", "CPU", "float64", 1)
     conditions: ClassVar[dict[str, str]] = {"head": "perfect"}
 
@@ -405,7 +404,7 @@ def test_the_command_prints_the_report_of_all_trees(
     assert command.main([str(questions), *flags, "--rows", str(rows)]) == 0
     out = capsys.readouterr().out
     assert report(read_rows(rows)) in out
-    assert "auto is chain:3 here; CPU, float64" in out
+    assert out.endswith("CPU, float64\n")
     assert len(bench.ran) == 6
 
 

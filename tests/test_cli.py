@@ -151,10 +151,10 @@ def test_model_flags_reach_the_workbench(monkeypatch: pytest.MonkeyPatch) -> Non
         "device": "cpu",
         "dtype": "float32",
         "cache": Path("c"),
-        "finds_tree": True,
+        "measures": True,
     }
     assert cli.main(["generate", "why?", "--tree", "chain:2"]) == 0
-    assert given["finds_tree"] is False, "no tree is looked for where one is named"
+    assert given["measures"] is False, "nothing is measured where a tree is named"
 
 
 def test_a_dash_reads_the_prompt_from_standard_input(

@@ -1,153 +1,167 @@
-"""The fastest tree: measured once, prompt by prompt, and kept."""
+"""Curves of what passes take, and the file that keeps them."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from eagle_core.cost import CANDIDATES, DecodeCost, fastest_tree
-from eagle_core.progress import no_progress
+from eagle_core.cost import UNMEASURED, Curve, Profile, ProfileStore
 
+CURVE = Curve((1, 4, 8), (10.0, 16.0, 20.0))
 CONDITIONS = {"target": "toy", "threads": "2"}
 
 
-class Measuring:
-    """Costs by tree and prompt, and what was asked for."""
-
-    def __init__(self, costs: dict[tuple[str, str], DecodeCost] | None = None) -> None:
-        self._costs = costs or {}
-        self.asked: list[tuple[str, str]] = []
-
-    def __call__(self, tree: str, prompt: str) -> DecodeCost:
-        self.asked.append((tree, prompt))
-        return self._costs.get((tree, prompt), DecodeCost(num_tokens=10, ms=1_000.0))
+@pytest.mark.parametrize(
+    ("rows", "ms"), [(0, 10.0), (1, 10.0), (2, 12.0), (4, 16.0), (6, 18.0), (8, 20.0), (12, 24.0)]
+)
+def test_between_points_and_beyond_the_last_a_curve_is_straight(rows: int, ms: float) -> None:
+    assert CURVE(rows) == pytest.approx(ms)
 
 
-def find(
-    measure: Measuring, store: Path, *, prompts: tuple[str, ...] = ("p", "q"), **more: str
-) -> str:
-    return fastest_tree(
-        measure,
-        prompts,
-        conditions=CONDITIONS | more,
-        store=store,
-        progress=no_progress,
+def test_a_curve_of_one_point_is_flat() -> None:
+    assert Curve((4,), (3.0,))(1) == Curve((4,), (3.0,))(100) == 3.0
+
+
+def test_a_measured_curve_never_falls_since_more_rows_show_what_fewer_take() -> None:
+    assert Curve.measured({8: 20.0, 1: 10.0, 2: 50.0, 4: 12.0}) == Curve(
+        (1, 2, 4, 8), (10.0, 12.0, 12.0, 20.0)
     )
 
 
+@pytest.mark.parametrize(
+    ("rows", "ms"),
+    [((), ()), ((1, 2), (1.0,)), ((2, 1), (1.0, 2.0)), ((0, 1), (1.0, 2.0)), ((1,), (0.0,))],
+    ids=str,
+)
+def test_what_is_no_curve_is_refused(rows: tuple[int, ...], ms: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="a curve"):
+        Curve(rows, ms)
+
+
+PROFILE = Profile(
+    contexts=(100, 300),
+    verify=(CURVE, Curve((1, 8), (20.0, 41.0))),
+    level=Curve((1, 2), (2.0, 3.0)),
+    first_ms=2.5,
+    other_ms=1.0,
+    kept_by_rank=(((10, 6), (10, 2)), ((6, 3),)),
+)
+
+
+@pytest.mark.parametrize(
+    ("context", "one_row"), [(0, 10.0), (100, 10.0), (200, 15.0), (300, 20.0), (500, 30.0)]
+)
+def test_prices_follow_the_length_of_the_text(context: int, one_row: float) -> None:
+    prices = PROFILE.prices(context)
+    assert prices.verify(1) == pytest.approx(one_row)
+    assert prices.plain_ms == pytest.approx(one_row + 1.0)
+
+
+def test_curves_over_other_rows_are_brought_together() -> None:
+    """At 4 rows the longer text's line stands at 29."""
+    assert PROFILE.prices(200).verify(4) == pytest.approx((16.0 + 29.0) / 2)
+
+
+def test_noise_that_makes_a_longer_text_cheaper_is_no_price_below_the_shorter_ones() -> None:
+    noisy = replace(PROFILE, verify=(CURVE, Curve((1, 8), (1.0, 30.0))))
+    assert noisy.prices(5_000).verify(1) == 10.0
+
+
+def test_a_step_takes_its_levels_its_rows_and_the_rest() -> None:
+    prices = PROFILE.prices(100)
+    assert prices.step_ms(4, (1, 2, 1)) == 2.5 + 3.0 + 2.0 + 16.0 + 1.0
+    assert prices.step_ms(1, ()) == prices.plain_ms
+
+
+def test_a_profile_survives_json() -> None:
+    again = Profile.from_json(json.loads(json.dumps(PROFILE.to_json())))
+    assert again == PROFILE
+    assert again.digest == PROFILE.digest
+    assert replace(PROFILE, first_ms=9.0).digest != PROFILE.digest
+
+
+# The file.
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return tmp_path / "cache" / "fastest_tree.json"
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "profiles.json"
 
 
-@pytest.mark.parametrize("tree", CANDIDATES)
-def test_the_tree_with_the_most_tokens_per_second_wins(tree: str, store: Path) -> None:
-    quick = Measuring({(tree, "p"): DecodeCost(10, 900.0)})
-    assert find(quick, store) == tree
-
-
-def test_the_rate_is_over_all_prompts_and_no_mean_of_rates(store: Path) -> None:
-    """chain:3 has 100/s and 5/s, so 11 tokens in 210 ms; tree:8 has 20 tokens in 360 ms."""
-    costs = {(tree, prompt): DecodeCost(1, 900.0) for tree in CANDIDATES for prompt in "pq"}
-    costs |= {
-        ("chain:3", "p"): DecodeCost(10, 100.0),
-        ("chain:3", "q"): DecodeCost(10, 2_000.0),
-        ("tree:8", "p"): DecodeCost(10, 180.0),
-        ("tree:8", "q"): DecodeCost(10, 180.0),
-    }
-    assert find(Measuring(costs), store) == "tree:8"
-    (entry,) = json.loads(store.read_text()).values()
-    assert entry["tokens_per_s"]["chain:3"] == pytest.approx(20 / 2.1, abs=1e-3)
-    assert entry["conditions"] == CONDITIONS
-
-
-def test_every_prompt_meets_all_candidates_before_the_next(store: Path) -> None:
-    measure = Measuring()
-    find(measure, store)
-    assert measure.asked == [(tree, prompt) for prompt in "pq" for tree in CANDIDATES]
-
-
-def test_a_second_start_measures_nothing(store: Path) -> None:
-    find(Measuring({("tree:12", "p"): DecodeCost(10, 1.0)}), store)
-    again = Measuring()
-    assert find(again, store) == "tree:12"
-    assert again.asked == []
-
-
-def test_other_conditions_are_measured_for_themselves_and_both_are_kept(store: Path) -> None:
-    find(Measuring({("tree:12", "p"): DecodeCost(10, 1.0)}), store)
-    other = Measuring({("chain:3", "p"): DecodeCost(10, 1.0)})
-    assert find(other, store, threads="8") == "chain:3"
-    unasked = Measuring()
-    assert find(unasked, store, threads="8") == "chain:3"
-    assert find(unasked, store) == "tree:12"
-    assert unasked.asked == []
+def test_a_kept_profile_is_found_under_its_own_conditions_alone(file: Path) -> None:
+    store, other = ProfileStore(file), {**CONDITIONS, "threads": "8"}
+    assert store.find(CONDITIONS) is None
+    store.keep(PROFILE, CONDITIONS)
+    store.keep(UNMEASURED, other)
+    assert ProfileStore(file).find(CONDITIONS) == PROFILE
+    assert ProfileStore(file).find(other) == UNMEASURED
+    assert ProfileStore(file).find({}) is None
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "5", '"x"', "\x00"])
-def test_a_damaged_store_is_measured_again_and_mended(damage: str, store: Path) -> None:
-    store.parent.mkdir()
-    store.write_text(damage)
-    assert find(Measuring({("tree:25", "q"): DecodeCost(10, 1.0)}), store) == "tree:25"
-    assert find(Measuring(), store) == "tree:25"
-
-
-@pytest.mark.parametrize("entry", [None, 5, "tree:8", [], {}, {"fastest": "tree:99"}], ids=repr)
-def test_a_damaged_entry_is_measured_again(entry: object, store: Path) -> None:
-    find(Measuring(), store)
-    (key,) = json.loads(store.read_text())
-    store.write_text(json.dumps({key: entry}))
-    measure = Measuring({("tree:8", "p"): DecodeCost(10, 1.0)})
-    assert find(measure, store) == "tree:8"
-    assert measure.asked
-
-
-def test_without_a_place_to_keep_it_the_answer_is_still_given(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
-    measure = Measuring({("tree:8", "p"): DecodeCost(10, 1.0)})
-    assert find(measure, tmp_path / "file" / "fastest_tree.json") == "tree:8"
-
-
-def test_a_store_that_cannot_be_replaced_is_left_as_it_was(
-    store: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_damaged_file_is_as_good_as_none_and_mended_by_the_next_profile(
+    damage: str, file: Path
 ) -> None:
-    find(Measuring(), store)
-    before = store.read_text()
+    file.parent.mkdir()
+    file.write_text(damage)
+    store = ProfileStore(file)
+    assert store.find(CONDITIONS) is None
+    store.keep(PROFILE, CONDITIONS)
+    assert store.find(CONDITIONS) == PROFILE
+
+
+def changed(**parts: Any) -> dict[str, Any]:
+    return {"profile": {**PROFILE.to_json(), **parts}}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        *(None, 5, "tree:8", [], {}, {"profile": None}, {"profile": 5}),
+        changed(contexts=[300, 100]),
+        changed(contexts=[1]),
+        changed(verify=[{"rows": [1], "ms": [2.0]}]),
+        changed(level={"rows": [1, 2], "ms": [2.0]}),
+        changed(level={"rows": [], "ms": []}),
+        changed(level={"rows": [1], "ms": [float("nan")]}),
+        changed(first_ms="soon"),
+        changed(kept_by_rank=[]),
+        changed(kept_by_rank=[[]]),
+        changed(kept_by_rank=[[[1]]]),
+        changed(kept_by_rank=[[[1, 2]]]),
+    ],
+    ids=lambda entry: str(entry)[-60:],
+)
+def test_a_damaged_entry_is_as_good_as_none(entry: object, file: Path) -> None:
+    store = ProfileStore(file)
+    store.keep(PROFILE, CONDITIONS)
+    (key,) = json.loads(file.read_text())
+    file.write_text(json.dumps({key: entry}))
+    assert store.find(CONDITIONS) is None
+
+
+def test_without_a_place_to_keep_it_nothing_breaks(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    store = ProfileStore(tmp_path / "file" / "profiles.json")
+    store.keep(PROFILE, CONDITIONS)
+    assert store.find(CONDITIONS) is None
+
+
+def test_a_file_that_cannot_be_replaced_is_left_as_it_was(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ProfileStore(file)
+    store.keep(PROFILE, CONDITIONS)
+    before = file.read_text()
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.replace", full)
-    assert find(Measuring({("tree:8", "p"): DecodeCost(10, 1.0)}), store, threads="8") == "tree:8"
-    assert store.read_text() == before
-    assert [file.name for file in store.parent.iterdir()] == [store.name]
-
-
-def test_what_measuring_raises_is_not_swallowed_and_keeps_nothing(store: Path) -> None:
-    def broken(tree: str, prompt: str) -> DecodeCost:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fastest_tree(broken, ["p"], conditions={}, store=store, progress=no_progress)
-    assert not store.exists()
-
-
-def test_progress_rises_from_nothing_and_says_what_is_done(store: Path) -> None:
-    told: list[tuple[str, float | None]] = []
-    fastest_tree(
-        Measuring(),
-        ["p", "q"],
-        conditions={},
-        store=store,
-        progress=lambda what, fraction: told.append((what, fraction)),
-    )
-    assert {what for what, _ in told} == {"measuring which draft tree is fastest here, once"}
-    assert [fraction for _, fraction in told] == [index / 8 for index in range(8)]
-
-
-def test_a_run_that_decoded_nothing_never_wins(store: Path) -> None:
-    idle = {(tree, p): DecodeCost(0, 0.0) for tree in CANDIDATES for p in "pq"}
-    del idle["tree:12", "q"]
-    assert find(Measuring(idle), store) == "tree:12"
+    store.keep(UNMEASURED, CONDITIONS)
+    assert file.read_text() == before
+    assert [each.name for each in file.parent.iterdir()] == [file.name]

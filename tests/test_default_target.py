@@ -24,7 +24,7 @@ CLOCKS_MAY_DIFFER = 0.05
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Workbench]:
     torch.set_num_threads(os.cpu_count() or 1)
-    yield Workbench.load(finds_tree=False)
+    yield Workbench.load(measures=False)
     torch.set_num_threads(1)
 
 

@@ -5,6 +5,7 @@ Every proof holds before its fault is planted, so it is the fault that it notice
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +21,7 @@ from eagle_core import contests, verify
 from eagle_core.contests import IidContest, OneHotContest, SeededContest, Trial
 from eagle_core.decoding import Decoding
 from eagle_core.drafters.eagle import EagleDrafter
+from eagle_core.drafters.growth import Growth
 from eagle_core.options import RunOptions
 from eagle_core.plans import chain
 from eagle_core.rules import Rule
@@ -271,6 +273,17 @@ def a_second_draw_for_the_bonus(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SeededContest, "bonus", lambda self, chance: chance.draw(self._law))
 
 
+def a_drawn_sibling_dropped_for_its_value(patch: pytest.MonkeyPatch) -> None:
+    """The survivors no longer follow the draft law that the rule divides by."""
+    real = Growth._add
+
+    def adding(self: Any, parent: int, token: int, rank: int, log_prob: float) -> None:
+        if log_prob > math.log(0.3):
+            real(self, parent, token, rank, log_prob)
+
+    patch.setattr(Growth, "_add", adding)
+
+
 @dataclass(frozen=True)
 class Fault:
     plant: Plant
@@ -307,6 +320,8 @@ FAULTS = [
     Fault(a_law_without_its_last_processor_at_the_bonus, law("one_hot", top_p=0.7)),
     Fault(one_history_for_all_nodes, law("without_replacement", **PENALTIES)),
     Fault(drafts_from_an_unprocessed_law, law("without_replacement")),
+    Fault(a_drawn_sibling_dropped_for_its_value, law("without_replacement")),
+    Fault(a_drawn_sibling_dropped_for_its_value, law("iid")),
     Fault(a_second_draw_for_the_bonus, law("seeded")),
     Fault(noise_keyed_by_the_step, seeded_texts_are_equal),
     Fault(a_mask_that_sees_siblings, tree_logits_equal_those_of_paths),

@@ -21,6 +21,7 @@ from proofs import (
     a_step_keeps_the_law,
     law_of_one_step,
     planned,
+    shapes_of_one_step,
     text_of,
 )
 from toys import (
@@ -36,11 +37,15 @@ from toys import (
     total_variation,
 )
 
+from eagle_core.auto import AutoPlanner
+from eagle_core.cost import Curve, Profile
+from eagle_core.dynamic import DynamicPlan
 from eagle_core.engine import Engine
 from eagle_core.options import RunOptions
 from eagle_core.plain import Plain
+from eagle_core.planning import Plan, Planner
 from eagle_core.plans import chain, static_tree
-from eagle_core.rules import Rule
+from eagle_core.rules import FACTS, Rule
 from eagle_core.sampling import Chance, LawMaker
 from eagle_core.trace import Prefill, Step
 from eagle_core.tree import SiblingKind, TreePlan
@@ -198,12 +203,10 @@ def unsure_drafter(target: TableTarget) -> KnowingDrafter:
 )
 @pytest.mark.parametrize(
     "plan",
-    [chain(1), chain(5), static_tree(8), static_tree(25)],
-    ids=["chain:1", "chain:5", "tree:8", "tree:25"],
+    [chain(1), chain(5), static_tree(8), static_tree(25), DynamicPlan(12)],
+    ids=["chain:1", "chain:5", "tree:8", "tree:25", "dynamic:12"],
 )
-def test_greedy_text_equals_plain_text(
-    plan: TreePlan, make_drafter: MakeDrafter, seed: int
-) -> None:
+def test_greedy_text_equals_plain_text(plan: Planner, make_drafter: MakeDrafter, seed: int) -> None:
     target = TableTarget(vocab_size=30, seed=seed, end_tokens=frozenset({7}))
     options = RunOptions(max_new_tokens=30)
     drafter = make_drafter(target)
@@ -213,6 +216,71 @@ def test_greedy_text_equals_plain_text(
 
     assert text_of(eagle) == text_of(plain)
     assert eagle[-1].stop == plain[-1].stop
+
+
+# Plans that change from step to step.
+
+
+def auto_planner(rule: Rule, *, row_ms: float) -> AutoPlanner:
+    """For rows so cheap that every draft is worth one, or so dear that few are."""
+    verify = Curve((1, 2), (40.0, 40.0 + row_ms))
+    kept = (((10, 5), (10, 3)),)
+    facts = FACTS[rule]
+    return AutoPlanner(
+        Profile((10, 20), (verify, verify), Curve((1,), (row_ms,)), row_ms, 1.0, kept),
+        rate=1 / 40,
+        siblings=facts.siblings,
+        is_chain=facts.is_for_chains,
+    )
+
+
+def auto_plan(rule: Rule, *, row_ms: float, depth: int) -> Plan:
+    return auto_planner(rule, row_ms=row_ms).next_plan(3).within(depth)
+
+
+@pytest.mark.parametrize("row_ms", [0.1, 3.0])
+@pytest.mark.parametrize("processors", [PROCESSORS[at] for at in (0, 4, 7)], ids=str)
+@pytest.mark.parametrize("rule", [*SAMPLED_RULES, "block"])
+def test_a_step_of_the_auto_plan_leaves_the_targets_law(
+    rule: Rule, processors: dict[str, Any], row_ms: float
+) -> None:
+    target = TableTarget(vocab_size=3, seed=5)
+    options = RunOptions(rule=rule, **processors)
+    plan = auto_plan(rule, row_ms=row_ms, depth=2)
+    a_step_keeps_the_law(target, options, plan, eagle_drafter)
+
+
+@pytest.mark.parametrize("rule", ["without_replacement", "iid", "seeded"])
+def test_the_auto_plan_does_decide_by_what_was_drawn(rule: Rule) -> None:
+    """So that the proof above is one of adaptive trees: they differ in shape."""
+    target = TableTarget(vocab_size=3, seed=5)
+    options = RunOptions(rule=rule, temperature=1.0)
+    plan = auto_plan(rule, row_ms=3.0, depth=2)
+    assert len(shapes_of_one_step(target, options, plan, eagle_drafter)) > 2
+
+
+@pytest.mark.parametrize("processors", PROCESSORS, ids=str)
+@pytest.mark.parametrize("rule", ["one_hot", "seeded"])
+def test_a_dynamic_tree_leaves_the_targets_law(rule: Rule, processors: dict[str, Any]) -> None:
+    target = TableTarget(vocab_size=3, seed=5)
+    options = RunOptions(rule=rule, tree="dynamic:4", **processors)
+    a_step_keeps_the_law(target, options, DynamicPlan(4, depth=3, top_k=2), eagle_drafter)
+
+
+@pytest.mark.parametrize("row_ms", [0.1, 3.0])
+@pytest.mark.parametrize("rule", [*SAMPLED_RULES, "block"])
+def test_whole_texts_under_auto_have_the_targets_law(rule: Rule, row_ms: float) -> None:
+    """Its trees depend on what became of the earlier ones."""
+    target, prompt = TableTarget(vocab_size=2, seed=4), (1, 1, 0)
+    options = RunOptions(max_new_tokens=4, temperature=1.0, rule=rule)
+
+    def play(chance: Chance) -> tuple[int, ...]:
+        planner = auto_planner(rule, row_ms=row_ms)
+        decoding = open_decoding(target, options, chance)
+        return text_of(Engine(decoding, eagle_drafter(target), plan=planner).steps(prompt))
+
+    expected = target.law_of_texts(prompt, 4, LawMaker(options))
+    assert total_variation(enumerate_outcomes(play), expected) < 1e-9
 
 
 def test_a_perfect_chain_is_kept_whole_and_a_hopeless_one_never() -> None:

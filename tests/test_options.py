@@ -54,6 +54,8 @@ from eagle_core.trace import Settings
             {"rule": "block", "temperature": 1, "tree": "tree:8"},
             "rule block with tree tree:8; expected a chain; try tree chain:3",
         ),
+        ({"rule": "iid", "temperature": 1, "tree": "dynamic:9"}, "rule iid with tree dynamic:9"),
+        ({"rule": "block", "temperature": 1, "tree": "dynamic:9"}, "must not be dropped for its"),
     ],
     ids=str,
 )
@@ -82,6 +84,28 @@ def test_a_very_long_wrong_value_is_shown_cut() -> None:
 )
 def test_auto_follows_the_temperature(temperature: float, rule: str, resolved: str) -> None:
     assert RunOptions(temperature=temperature, rule=rule).resolved_rule == resolved
+
+
+@pytest.mark.parametrize(
+    ("temperature", "rule", "resolved"),
+    [
+        (0.0, "auto", "greedy"),
+        (1.0, "auto", "one_hot"),
+        (1.0, "seeded", "seeded"),
+        (1.0, "lossy_typical", "lossy_typical"),
+    ],
+)
+def test_a_dynamic_tree_is_judged_by_a_rule_for_one_hot_siblings(
+    temperature: float, rule: str, resolved: str
+) -> None:
+    options = RunOptions(temperature=temperature, rule=rule, tree="dynamic:9")
+    assert options.resolved_rule == resolved
+
+
+def test_what_depends_on_the_machine_fits_every_rule() -> None:
+    for tree in ("auto", "best"):
+        RunOptions(temperature=1.0, rule="block", tree=tree)
+        RunOptions(tree=tree)
 
 
 def test_the_ends_of_every_range_are_allowed() -> None:

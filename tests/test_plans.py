@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from eagle_core.dynamic import DynamicPlan
 from eagle_core.errors import OptionError
 from eagle_core.plans import TREE_SIZES, chain, plan_named, static_tree
 from eagle_core.shapes import read_shape, shape_name, shape_of
@@ -67,15 +68,39 @@ def test_a_name_stands_for_its_plan(name: str, plan: TreePlan) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "plan"),
+    [
+        ("dynamic:59", DynamicPlan(59, depth=6, top_k=10)),
+        ("dynamic:24:4", DynamicPlan(24, depth=4, top_k=10)),
+        ("dynamic:128:10:16", DynamicPlan(128, depth=10, top_k=16)),
+    ],
+)
+def test_a_dynamic_tree_has_the_heads_best_children_whatever_is_asked(
+    name: str, plan: DynamicPlan
+) -> None:
+    assert plan_named(name, siblings="iid") == plan
+    assert plan.siblings == "one_hot"
+
+
+@pytest.mark.parametrize(
     "name",
     [
         *("", "chain", "chain:", "chain:0", "chain:33", "chain:-1", "chain:3.0", "chain:٣"),
         *("tree:0", "tree:26", "tree: 8", "tree:8 ", "Tree:8", "auto", "bush:3", "chain:1:2"),
+        *("best", "dynamic", "dynamic:", "dynamic:0", "dynamic:129", "dynamic:9:11", "dynamic:9:0"),
+        *(
+            "dynamic:9:5:17",
+            "dynamic:9:5:5:5",
+            "dynamic:9:",
+            "dynamic::5",
+            "dynamic:٣",
+            "dynamic:-1",
+        ),
         "tree:" + "9" * 5_000,
     ],
 )
 def test_another_name_is_refused_with_the_names_there_are(name: str) -> None:
-    with pytest.raises(OptionError, match="expected auto, chain:1 to chain:32, tree:1 to"):
+    with pytest.raises(OptionError, match="expected auto, best, chain:1 to chain:32, tree:1 to"):
         plan_named(name, siblings="one_hot")
 
 

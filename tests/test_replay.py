@@ -94,7 +94,7 @@ def eagle3_bench() -> Workbench:
     """A head over three states of the target, which feeds back what it estimates as it is."""
     made, vocabulary = exact_world(), torch.arange(22).flip(0)
     of_layer = asdict(made.head.config)
-    for name in ("fc_bias", "owns_unembedding"):
+    for name in ("fc_bias", "owns_unembedding", "inputs"):
         del of_layer[name]
     config = Eagle3Config(**of_layer, draft_vocab_size=22, feature_width=16, taps=(0, 1, 2))
     with torch.random.fork_rng():

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import proofs
 import pytest
 from benches import tiny_bench
 
+from eagle_core.cost import UNMEASURED, Curve, ProfileStore
 from eagle_core.errors import PromptError
+from eagle_core.optimum import best_tree
 from eagle_core.options import RunOptions
 from eagle_core.trace import StopReason, Trace, Turn
+from eagle_core.tree import TreePlan
 from eagle_core.workbench import Workbench
 
 
@@ -64,17 +68,42 @@ def test_a_prompt_just_within_the_context_is_answered_to_its_end() -> None:
         assert (len(lane.tokens), lane.stop) == (6, StopReason.CONTEXT)
 
 
-@pytest.mark.parametrize(
-    ("options", "tree"),
-    [
-        (RunOptions(), "tree:8"),
-        (RunOptions(tree="chain:2"), "chain:2"),
-        (RunOptions(temperature=1.0, rule="block"), "chain:3"),
-        (RunOptions(temperature=1.0, rule="block", tree="chain:5"), "chain:5"),
-    ],
-)
-def test_auto_is_the_fastest_tree_that_the_rule_can_judge(options: RunOptions, tree: str) -> None:
-    assert tiny_bench().race("hi", options).settings.tree == tree
+@pytest.mark.parametrize("tree", ["auto", "best", "chain:2", "tree:5", "dynamic:6:3:4"])
+def test_every_tree_races_under_its_own_name(tree: str) -> None:
+    trace = raced(RunOptions(max_new_tokens=20, tree=tree))
+    assert trace.settings.tree == tree
+    assert trace.lane("eagle").tokens == trace.lane("plain").tokens
+    assert any(step.num_drafts for step in trace.lane("eagle").steps)
+
+
+@pytest.mark.parametrize("tree", ["auto", "best"])
+def test_what_the_machine_chooses_is_a_chain_where_the_rule_judges_chains(tree: str) -> None:
+    trace = raced(RunOptions(max_new_tokens=20, temperature=1.0, rule="block", tree=tree))
+    for step in trace.lane("eagle").steps:
+        assert all(len(children) <= 1 for children in step.children)
+
+
+def test_the_best_fixed_tree_is_the_one_for_the_profile() -> None:
+    steep = Curve((1, 2, 100), (10.0, 30.0, 2000.0))
+    dear = replace(UNMEASURED, verify=(steep, steep))
+    bench = tiny_bench()
+    best = RunOptions(max_new_tokens=10, temperature=1.0, rule="iid", tree="best")
+    assert bench.planner_for(best) == replace(best_tree(UNMEASURED).plan, siblings="iid")
+    assert replace(bench, profile=dear).planner_for(best) == TreePlan((None,), "iid")
+
+
+def test_a_machine_is_measured_once_and_the_profile_kept(tmp_path: Path) -> None:
+    bench, told = tiny_bench(), list[str]()
+    store = ProfileStore(tmp_path / "profiles.json")
+
+    first = bench.measured(store, lambda what, share: told.append(what))
+    second = bench.measured(store, lambda what, share: pytest.fail("measured again"))
+
+    assert second == first != UNMEASURED
+    assert set(told) == {"measuring how long passes take here, once"}
+    assert first.contexts == (24, 48)
+    assert first.verify[0].rows[0] == 1
+    assert sum(reached for ranks in first.kept_by_rank for reached, _ in ranks) > 0
 
 
 @pytest.mark.parametrize(

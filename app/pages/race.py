@@ -67,7 +67,7 @@ def add_race_page(demo: gr.Blocks, runner: Runner, recordings: Sequence[Recorded
         elem_classes="ev-flush",
     )
     add_run_panel(viewer)
-    add_what_if_panel(viewer, recordings)
+    add_what_if_panel(viewer, runner, recordings)
     _wire(demo, acts, form, Shown(viewer, run, stop))
     viewer.link(acts.follow_link, None, [viewer, *form], concurrency_limit=None, **QUIET)
     for number, chip in enumerate(replays):

@@ -46,7 +46,7 @@ def run_bench(options: argparse.Namespace) -> None:
     finally:
         if rows:
             print(report(rows))
-    print(f"auto is {bench.auto_tree} here; {bench.environment.device}, {bench.environment.dtype}")
+    print(f"{bench.environment.device}, {bench.environment.dtype}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from eagle_core.planning import Plan
     from eagle_core.sampling import Chance, LawMaker
     from eagle_core.targets.base import Taps, TargetRead
-    from eagle_core.tree import DraftTree, TreePlan
+    from eagle_core.tree import DraftTree
     from eagle_core.verify import Acceptance
 
 
@@ -32,7 +33,7 @@ class Drafter(Protocol):
         """Take in the prompt, (P,), and its features, (P, K·D); forget everything earlier."""
         ...
 
-    def grow_tree(self, root: int, *, plan: TreePlan, laws: LawMaker, chance: Chance) -> DraftTree:
+    def grow_tree(self, root: int, *, plan: Plan, laws: LawMaker, chance: Chance) -> DraftTree:
         """Draft a tree below `root`, the newest committed token.
 
         The newest true feature is still open: it pairs with the embedding of `root`. Asked again
@@ -41,5 +42,8 @@ class Drafter(Protocol):
         ...
 
     def observe(self, taken: Acceptance, read: TargetRead) -> None:
-        """Refresh from the true features of the accepted path (rows `taken.path` of `read`)."""
+        """Refresh from the true features of the accepted path (rows `taken.path` of `read`).
+
+        Also after a step that drafted nothing.
+        """
         ...

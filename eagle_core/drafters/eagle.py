@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
     from eagle_core.drafters.heads import Head
     from eagle_core.drafters.layers import Mask
+    from eagle_core.planning import Plan
     from eagle_core.sampling import Chance, LawMaker
     from eagle_core.targets.base import Taps, TargetRead, TargetSpec
-    from eagle_core.tree import DraftTree, TreePlan
+    from eagle_core.tree import DraftTree
     from eagle_core.verify import Acceptance
 
 MAX_TREE_ROWS = 256  # rows of one tree that pass through the head
@@ -82,10 +83,13 @@ class EagleDrafter:
         self._close_pairs(self._open_tokens)
 
     def observe(self, taken: Acceptance, read: TargetRead) -> None:
-        self._open_features = read.features[list(taken.path)]
-        self._open_tokens = taken.tokens
+        """The path's features are closed into pairs when the next tree is grown; until then those
+        of plain steps add up."""
+        assert self._open_features is not None, "begin comes before observe"
+        self._open_tokens += taken.tokens
+        self._open_features = torch.cat([self._open_features, read.features[list(taken.path)]])
 
-    def grow_tree(self, root: int, *, plan: TreePlan, laws: LawMaker, chance: Chance) -> DraftTree:
+    def grow_tree(self, root: int, *, plan: Plan, laws: LawMaker, chance: Chance) -> DraftTree:
         growth = Growth(
             root,
             plan=plan,

@@ -5,7 +5,9 @@
              └─o
 
 A drafter asks for the frontier, runs its head over it once, and hands back the logits of every
-frontier node. Knows tokens and draft laws. Knows nothing of heads, features or caches.
+frontier node. The plan says how many children a node gets, where the growth goes on, and at its
+end which of the candidates make the tree. Knows tokens and draft laws. Knows nothing of heads,
+features or caches.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from eagle_core.planning import Candidates
 from eagle_core.sampling import without
 from eagle_core.tree import ROOT, DraftTree, path_in
 
@@ -21,8 +24,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from eagle_core.planning import Plan
     from eagle_core.sampling import Chance, LawMaker
-    from eagle_core.tree import TreePlan
 
 
 class Growth:
@@ -36,7 +39,7 @@ class Growth:
         self,
         root: int,
         *,
-        plan: TreePlan,
+        plan: Plan,
         laws: LawMaker,
         chance: Chance,
         vocab_size: int,
@@ -47,61 +50,58 @@ class Growth:
         self._chance = chance
         self._vocab_size = vocab_size
         self._vocabulary = vocabulary
-        self._target_ids = None if vocabulary is None else vocabulary.tolist()
-        self._tokens = [root]
-        self._parents: list[int | None] = [None]
-        self._log_probs = [0.0]
-        self._plan_nodes = [ROOT]
+        self._made = Candidates(root)
         self._draft_laws: dict[int, Tensor] = {}
-        self.frontier = self._with_planned_children([ROOT])
+        self._draft_rows: list[int] = []
+        self.frontier = plan.frontier(self._made, [ROOT])
 
     def token(self, node: int) -> int:
-        return self._tokens[node]
+        return self._made.tokens[node]
 
     def parent(self, node: int) -> int:
-        parent = self._parents[node]
+        parent = self._made.parents[node]
         assert parent is not None, "the root is never drafted"
         return parent
 
     def path(self, node: int) -> tuple[int, ...]:
         """Nodes from the root down to `node`, both included."""
-        return path_in(self._parents, node)
+        return path_in(self._made.parents, node)
 
     def add_level(self, logits: Tensor) -> None:
         """Choose children from logits (R, V'), row i for frontier node i; moves the frontier on."""
-        first_new = len(self._tokens)
+        first_new = len(self._made)
+        self._draft_rows.append(len(self.frontier))
         if self._plan.siblings == "one_hot":
             self._add_most_probable(logits)
         else:
             self._add_drawn(logits)
-        self.frontier = self._with_planned_children(range(first_new, len(self._tokens)))
+        self.frontier = self._plan.frontier(self._made, range(first_new, len(self._made)))
 
     def finish(self) -> DraftTree:
+        made, kept = self._made, self._plan.kept(self._made)
+        assert self._plan.siblings == "one_hot" or len(kept) == len(made), "drawn nodes are kept"
+        place = {node: index for index, node in enumerate(kept)}
+        parents = [made.parents[node] for node in kept]
         return DraftTree(
-            tokens=tuple(self._tokens),
-            parents=tuple(self._parents),
-            log_probs=tuple(self._log_probs),
+            tokens=tuple(made.tokens[node] for node in kept),
+            parents=tuple(None if parent is None else place[parent] for parent in parents),
+            log_probs=tuple(made.log_probs[node] for node in kept),
             siblings=self._plan.siblings,
             laws=self._draft_laws,
+            draft_rows=tuple(self._draft_rows),
         )
-
-    def _with_planned_children(self, nodes: list[int] | range) -> list[int]:
-        return [node for node in nodes if self._plan.children[self._plan_nodes[node]]]
-
-    def _slots(self, node: int) -> tuple[int, ...]:
-        """Plan nodes that the children of `node` fill."""
-        return self._plan.children[self._plan_nodes[node]]
 
     def _add_most_probable(self, logits: Tensor) -> None:
         """Top-k siblings; their probabilities are the drafter's own, at temperature 1."""
+        counts = [self._plan.num_children(self._made, node) for node in self.frontier]
         scores = self._laws.scores(logits, drafted=self._drafted(), vocabulary=self._vocabulary)
-        widest = min(max(len(self._slots(node)) for node in self.frontier), scores.shape[-1])
-        top = scores.log_softmax(-1).topk(widest, dim=-1)
-        rows = zip(self.frontier, top.indices.tolist(), top.values.tolist(), strict=True)
-        for node, numbers, log_probs in rows:
-            for slot, number, log_prob in zip(self._slots(node), numbers, log_probs, strict=False):
+        top = scores.log_softmax(-1).topk(min(max(counts), scores.shape[-1]), dim=-1)
+        tokens = top.indices if self._vocabulary is None else self._vocabulary[top.indices]
+        rows = zip(self.frontier, counts, tokens.tolist(), top.values.tolist(), strict=True)
+        for node, count, row, log_probs in rows:
+            for rank, (token, log_prob) in enumerate(zip(row[:count], log_probs, strict=False)):
                 if log_prob > -math.inf:
-                    self._add(node, slot, number, log_prob)
+                    self._add(node, token, rank, log_prob)
 
     def _add_drawn(self, logits: Tensor) -> None:
         """Siblings drawn from each node's law, (R, V'), one after the other."""
@@ -109,23 +109,25 @@ class Growth:
         for node, law in zip(self.frontier, laws, strict=True):
             self._draft_laws[node] = self._over_all_tokens(law)
             left, here = law, self._chance.ahead(len(self.path(node)) - 1)
-            for slot in self._slots(node):
+            for rank in range(self._plan.num_children(self._made, node)):
                 if not left.any():
                     break
                 number = here.draw(left, tokens=self._vocabulary)
-                self._add(node, slot, number, math.log(law[number]))
+                self._add(node, self._target_id(number), rank, math.log(law[number]))
                 if self._plan.siblings == "without_replacement":
                     left = without(left, number)
+
+    def _add(self, parent: int, token: int, rank: int, log_prob: float) -> None:
+        depth = self._made.depths[parent] + 1
+        chance = self._plan.chance_kept(depth, math.exp(log_prob))
+        self._made.add(parent, token, rank=rank, log_prob=log_prob, chance=chance)
 
     def _drafted(self) -> Iterator[tuple[int, ...]]:
         """Per frontier node the tokens on its path, the root's left out; made when asked for."""
         return (tuple(map(self.token, self.path(node)[1:])) for node in self.frontier)
 
-    def _add(self, parent: int, slot: int, number: int, log_prob: float) -> None:
-        self._tokens.append(number if self._target_ids is None else self._target_ids[number])
-        self._parents.append(parent)
-        self._log_probs.append(log_prob)
-        self._plan_nodes.append(slot)
+    def _target_id(self, number: int) -> int:
+        return number if self._vocabulary is None else int(self._vocabulary[number])
 
     def _over_all_tokens(self, law: Tensor) -> Tensor:
         if self._vocabulary is None:

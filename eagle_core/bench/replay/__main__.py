@@ -47,7 +47,7 @@ def run_replay(options: argparse.Namespace) -> None:
         raise OptionError(f"--count {options.count}", expected="at least 1")
     questions = load_questions(options.questions)
     questions = spread(questions, options.count or len(questions))
-    bench = load_workbench(options, finds_tree=False)
+    bench = load_workbench(options, measures=False)
     store = AnswerStore(options.answers, target=bench.target, max_new_tokens=options.max_new_tokens)
     prompts = [bench.encode(question.prompt) for question in questions]
     answering = answers_to(bench, prompts, store, max_new_tokens=options.max_new_tokens)
