@@ -58,8 +58,12 @@ class LatencyCurve:
     plain_ms: float
 
     def step_ms(self, plan: TreePlan) -> float:
+        """Raises `TraceError` where the clock stood still, as a made-up trace's may."""
         verify = _on(self.verify_ms, plan.num_drafts + 1)
-        return _on({0: 0.0, **self.draft_ms}, plan.depth) + verify + self.commit_ms
+        total = _on({0: 0.0, **self.draft_ms}, plan.depth) + verify + self.commit_ms
+        if total <= 0:
+            raise TraceError("steps that took no time", hint="another clock")
+        return total
 
     def reaches(self, plan: TreePlan) -> bool:
         is_wide = plan.num_drafts + 1 <= max(self.verify_ms)

@@ -50,6 +50,11 @@ def test_a_runs_own_curve_gives_its_own_step_time_and_speedup_back() -> None:
     assert speedup(made, chain(2), trace.lane("eagle").tau) == pytest.approx(trace.speedup)
 
 
+def test_a_clock_that_stood_still_is_refused() -> None:
+    with pytest.raises(TraceError, match="took no time"):
+        LatencyCurve("", "", {1: 0.0}, {1: 0.0}, commit_ms=0.0, plain_ms=0.0).step_ms(chain(1))
+
+
 def test_sizes_of_few_steps_make_no_point_beside_firm_ones() -> None:
     steps = [chain_step(5, 6, 7, kept=1, bonus=8) for _ in range(3)]
     cut = chain_step(5, 6, kept=0, bonus=8, ms=(1.0, 900.0, 1.0))
