@@ -23,6 +23,7 @@ from eagle_core.shipped import shipped_heads
 
 if TYPE_CHECKING:
     from eagle_core import trace as traces
+    from eagle_core.cost import Profile
     from eagle_core.options import RunOptions
 
 SECONDS_PER_MESSAGE = 1 / 30
@@ -62,6 +63,8 @@ class Bench(Protocol):
 
     @property
     def environment(self) -> traces.Environment: ...
+    @property
+    def profile(self) -> Profile | None: ...
     def race(
         self, prompt: str, options: RunOptions, *, earlier: Sequence[traces.Turn] = ()
     ) -> Recording: ...
@@ -97,6 +100,11 @@ class Runner:
         self._starting = threading.Lock()
         self._runs = Runs()
         self.model = ModelState("failed", "The model has not been loaded yet.")
+
+    @property
+    def profile(self) -> Profile | None:
+        """What passes take on this machine; None while that is not known."""
+        return self._bench.profile if self._bench else None
 
     def start_loading(self) -> None:
         """Load in the background; does nothing while loading, or once loaded."""

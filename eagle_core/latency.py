@@ -13,15 +13,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Protocol
 
 from eagle_core import reading
+from eagle_core.cost import Prices
 from eagle_core.errors import TraceError
+from eagle_core.optimum import draft_rows
 from eagle_core.reading import Record
 from eagle_core.trace import Step, Trace
 from eagle_core.tree import TreePlan
 
 MIN_STEPS = 3
 """Fewer steps of a size make no point of a curve, unless there is no other."""
+
+
+class Clock(Protocol):
+    """What a step with a given tree takes on some machine."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def plain_ms(self) -> float: ...
+    def step_ms(self, plan: TreePlan) -> float: ...
+    def reaches(self, plan: TreePlan) -> bool:
+        """Whether the plan lies within what was measured."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -40,17 +58,40 @@ class LatencyCurve:
     plain_ms: float
 
     def step_ms(self, plan: TreePlan) -> float:
+        """Raises `TraceError` where the clock stood still, as a made-up trace's may."""
         verify = _on(self.verify_ms, plan.num_drafts + 1)
-        return _on({0: 0.0, **self.draft_ms}, plan.depth) + verify + self.commit_ms
+        total = _on({0: 0.0, **self.draft_ms}, plan.depth) + verify + self.commit_ms
+        if total <= 0:
+            raise TraceError("steps that took no time", hint="another clock")
+        return total
 
     def reaches(self, plan: TreePlan) -> bool:
-        """Whether the plan lies within what was measured."""
         is_wide = plan.num_drafts + 1 <= max(self.verify_ms)
         return is_wide and plan.depth <= max(self.draft_ms, default=0)
 
-    def speedup(self, plan: TreePlan, tau: float) -> float:
-        """τ · a plain step's time ÷ a step's time with `plan`."""
-        return tau * self.plain_ms / self.step_ms(plan)
+
+@dataclass(frozen=True)
+class MeasuredClock:
+    """A machine's own prices, measured by `eagle_core.measuring` for trees of every size."""
+
+    name: str
+    source: str
+    prices: Prices
+
+    @property
+    def plain_ms(self) -> float:
+        return self.prices.plain_ms
+
+    def step_ms(self, plan: TreePlan) -> float:
+        return self.prices.step_ms(plan.num_drafts + 1, draft_rows(plan))
+
+    def reaches(self, plan: TreePlan) -> bool:
+        return plan.num_drafts + 1 <= self.prices.verify.rows[-1]
+
+
+def speedup(clock: Clock, plan: TreePlan, tau: float) -> float:
+    """τ · a plain step's time ÷ a step's time with `plan`."""
+    return tau * clock.plain_ms / clock.step_ms(plan)
 
 
 def curve_of(traces: Sequence[Trace], *, name: str, source: str) -> LatencyCurve:

@@ -96,19 +96,18 @@ class WhatIf:
         return cls(walks_of(trace.lane("eagle")), trace.settings.rule, trace.settings.temperature)
 
     def with_tree(self, plan: TreePlan) -> Answer:
-        """τ as it would have been with `plan`."""
-        nodes = frozenset(ranks_of(plan.parents))
-        new = nodes - self._drafted
-        inside = tau_inside(self.walks, nodes - new)
-        if new:
-            shares = kept_shares(self.walks, nodes, rates=self._rates)
-            return Answer(inside + sum(shares[node] for node in new), "estimate")
-        is_given = self.temperature == 0
-        return Answer(inside, "exact", tau_bounds(self.walks, nodes) if is_given else None)
+        """τ as it would have been with `plan`.
 
-    @cached_property
-    def _drafted(self) -> frozenset[Ranks]:
-        return frozenset[Ranks]().union(*(walk.drafted for walk in self.walks))
+        An estimate as soon as a node of the plan that was not drafted could have been kept.
+        """
+        nodes = sorted(ranks_of(plan.parents)[1:], key=len)
+        inside = tau_inside(self.walks, {(), *nodes})
+        chances = [_undrafted(walk, nodes, self._rates) for walk in self.walks[:-1]]
+        if any(chances):  # the last step ended the text: no tree could have kept more
+            extra = sum(sum(chance.values()) for chance in chances) / len(self.walks)
+            return Answer(inside + extra, "estimate")
+        is_given = self.temperature == 0
+        return Answer(inside, "exact", tau_bounds(self.walks, {(), *nodes}) if is_given else None)
 
     @cached_property
     def _rates(self) -> RankRates:
@@ -161,20 +160,16 @@ def tau_bounds(walks: Sequence[Walk], nodes: Collection[Ranks]) -> Bounds:
     return Bounds(end / most[0], end / fewest[0])
 
 
-def kept_shares(
-    walks: Sequence[Walk], nodes: Collection[Ranks], *, rates: RankRates
-) -> dict[Ranks, float]:
-    """For each of `nodes` the share of steps that keep it: counted where it was drafted, else its
-    parent's share times how often such a child was kept; one of a rank never drafted, never."""
-    shares: dict[Ranks, float] = {(): 1.0}
-    for node in sorted(frozenset(nodes) - {()}, key=len):
-        if any(node in walk.drafted for walk in walks):
-            num_kept = sum(walk.kept[: len(node)] == node for walk in walks)
-            shares[node] = num_kept / len(walks)
-        else:
-            chance = rates.share(len(node), node[-1]) or 0.0
-            shares[node] = shares[node[:-1]] * chance
-    return shares
+def _undrafted(walk: Walk, nodes: Sequence[Ranks], rates: RankRates) -> dict[Ranks, float]:
+    """Those of `nodes`, parents first, that the step did not draft though it came past their
+    parent, each with its chance to be kept: the parent's times how often such a child was kept.
+    Of a rank that no step drafted nothing is known: 0."""
+    chances: dict[Ranks, float] = {}
+    for node in nodes:
+        parent = node[:-1]
+        if node not in walk.drafted and (parent == walk.kept or parent in chances):
+            chances[node] = chances.get(parent, 1.0) * (rates.share(len(node), node[-1]) or 0.0)
+    return chances
 
 
 def fixed_plan(name: str) -> TreePlan:

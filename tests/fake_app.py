@@ -1,6 +1,7 @@
 """The page over a bench without a model, for browser tests: `python tests/fake_app.py PORT`.
 
-With a second argument, "shipped", it shows the shipped recordings instead of a made-up one.
+With a second argument, "shipped", it shows the shipped recordings instead of a made-up one, and its
+vocabulary is harmless.
 
 Its vocabulary holds texts that would run if anything took them for markup or a template.
 """
@@ -37,9 +38,10 @@ def recorded() -> Recorded:
 
 def main() -> None:
     heads = ("fake-head", "other-head")
-    runner = Runner(lambda _: FakeBench(pace=PACE, words=WORDS + HOSTILE), heads=heads)
     is_shipped = "shipped" in sys.argv[2:]
+    words = WORDS if is_shipped else WORDS + HOSTILE
     recordings = load_recordings() if is_shipped else [recorded()]
+    runner = Runner(lambda _: FakeBench(pace=PACE, words=words), heads=heads)
     demo = build_demo(runner=runner, recordings=recordings)
     demo.launch(**launch_kwargs(Settings(port=int(sys.argv[1]))), quiet=True)
 

@@ -47,6 +47,7 @@ class FakeMoment:
 class FakeBench:
     """`pace` is real seconds slept per engine second; `words` is the whole vocabulary."""
 
+    profile = None
     environment = Environment(
         target="fake-target",
         head="fake-head",

@@ -16,6 +16,14 @@ from typing import Any
 
 from browsing import ROOT, Visit, chromium, free_port, served
 
+sys.path.insert(0, str(ROOT))
+
+from fake_bench import FakeBench
+
+from eagle_core.options import RunOptions
+from eagle_core.trace_json import dump_trace
+
+PROMPT = "Tell me a story."
 FOLDER = ROOT / "assets" / "screenshots"
 PHONE = {"viewport": {"width": 390, "height": 844}}
 VIEWER, STEP = "#viewer", ".ev-panel >> nth=0"
@@ -32,12 +40,13 @@ class Shot:
     context: Mapping[str, Any] = field(default_factory=dict)
 
 
-def nothing(visit: Visit) -> None:
-    """As the page opens."""
+def recorded(visit: Visit, title: str = "Code") -> None:
+    visit.page.click(f".ev-recordings >> text={title}")
+    visit.wait_for_status(f"Recorded run: {title}")
 
 
 def running(visit: Visit) -> None:
-    visit.ask("Tell me a story.", length=256)
+    visit.ask(PROMPT, length=256)
     visit.page.wait_for_selector(".ev-lane-plain [data-step='24']")
 
 
@@ -48,18 +57,18 @@ def stopped(visit: Visit) -> None:
 
 
 def finished(visit: Visit) -> None:
-    visit.ask("Tell me a story.", length=48)
+    visit.ask(PROMPT, length=48)
     visit.wait_for_status("Done.")
 
 
 def error(visit: Visit) -> None:
+    recorded(visit)
     visit.ask("")
     visit.wait_for_status("The prompt is empty")
 
 
 def sampled(visit: Visit) -> None:
-    visit.page.click("text=Story sampled")
-    visit.wait_for_status("Recorded run: Story sampled")
+    recorded(visit, "Story sampled")
 
 
 def inspected(visit: Visit) -> None:
@@ -80,14 +89,21 @@ def table(visit: Visit) -> None:
 
 
 def compared(visit: Visit) -> None:
+    """A run of the made-up bench beside another of the same prompt, with a smaller tree."""
+    finished(visit)
+    other = FakeBench().race(PROMPT, RunOptions(max_new_tokens=48, tree="tree:8"))
+    list(other)
     visit.page.click(".ev-share summary")
     with visit.page.expect_file_chooser() as chooser:
         visit.page.click("text=Compare with a trace…")
-    chooser.value.set_files(ROOT / "assets" / "traces" / "01-code.json")
+    content = dump_trace(other.trace()).encode()
+    chooser.value.set_files({"name": "tree-of-8.json", "mimeType": "", "buffer": content})
     visit.page.wait_for_selector(".ev-compare:not([hidden])")
+    visit.page.click("text=Go to the first difference")
 
 
 def menu(visit: Visit) -> None:
+    recorded(visit)
     visit.page.click(".ev-share summary")
 
 
@@ -111,9 +127,9 @@ RUN_PANEL = ".ev-charts:has(#see-the-run)"
 IF_PANEL = ".ev-charts:has(#what-if-tree)"
 
 SHOTS = {
-    "page": Shot(nothing, of=None),
-    "page-dark": Shot(nothing, of=None, theme="dark"),
-    "phone": Shot(nothing, of=None, context=PHONE),
+    "page": Shot(recorded, of=None),
+    "page-dark": Shot(recorded, of=None, theme="dark"),
+    "phone": Shot(recorded, of=None, context=PHONE),
     "phone-dark": Shot(sampled, of=None, theme="dark", context=PHONE),
     "running": Shot(running, of=None),
     "finished": Shot(finished),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from made import trace as traced
 
 from app.pages import asking, what_if
 from app.pages.analysis import draw_run
-from app.pages.what_if import OWN, answer_temperature, answer_tree, what_is_known
+from app.pages.what_if import HERE, OWN, answer_temperature, answer_tree, what_is_known
 from app.replay import load_recordings
 from app.views.charts import CHARTS
+from eagle_core.cost import UNMEASURED
 from eagle_core.errors import TraceError
 from eagle_core.options import RunOptions
 from eagle_core.trace_json import dump_trace
@@ -69,7 +71,8 @@ def test_lanes_nobody_knows_and_huge_traces_are_refused(monkeypatch: Any) -> Non
 
 
 SHIPPED = load_recordings()
-KNOWN = what_is_known(SHIPPED)
+NEARBY = replace(UNMEASURED, other_ms=3.0)
+KNOWN = what_is_known(SHIPPED, lambda: NEARBY)
 
 
 def shipped(number: int) -> str:
@@ -83,7 +86,7 @@ def test_every_shipped_curve_and_run_is_known() -> None:
     assert set(KNOWN.curves[0].verify_ms) >= {1, 9, 13, 26}
 
 
-@pytest.mark.parametrize("clock", [OWN, *(curve.name for curve in KNOWN.curves)])
+@pytest.mark.parametrize("clock", KNOWN.names)
 @pytest.mark.parametrize("tree", ["chain:3", "tree:25"])
 def test_another_tree_is_answered_on_every_clock(clock: str, tree: str) -> None:
     for number in range(len(SHIPPED)):
@@ -100,6 +103,14 @@ def test_the_recorded_tree_is_answered_by_what_was_recorded() -> None:
     assert f"<td>{tau}</td><td>{tau}</td>" in table
     assert f"<td>{trace.speedup:.2f}</td><td>≈ {trace.speedup:.2f}</td>" in table
     assert f"between {tau} and {tau} for certain" in table
+
+
+@pytest.mark.parametrize("profile", [None, UNMEASURED])
+def test_a_machine_that_is_not_measured_says_so(profile: Any) -> None:
+    known = replace(KNOWN, profile=lambda: profile)
+    words, figure = answer_tree(known, shipped(0), "chain:3", HERE)
+    assert "not measured yet" in words
+    assert figure is None
 
 
 def test_answers_say_what_they_rest_on() -> None:
@@ -169,6 +180,6 @@ def test_damaged_knowledge_is_left_out(
     (tmp_path / "a.json").write_text("{")
     monkeypatch.setattr(what_if, "FOLDER", tmp_path)
     monkeypatch.setattr(what_if, "RUNS", tmp_path / "walks.json")
-    assert what_is_known(()) == what_if.Known((), None)
+    assert what_is_known((), lambda: None).names == [OWN, HERE]
     assert "left out a.json" in caplog.text
     assert "left out walks.json" in caplog.text

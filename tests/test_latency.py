@@ -9,9 +9,11 @@ import pytest
 from made import chain_step, lane, plain_and_eagle, prefill, step
 from made import trace as traced
 
+from eagle_core.cost import UNMEASURED
 from eagle_core.errors import TraceError
-from eagle_core.latency import LatencyCurve, curve_of, load_curve
-from eagle_core.plans import chain, plan_named
+from eagle_core.latency import LatencyCurve, MeasuredClock, curve_of, load_curve, speedup
+from eagle_core.plans import chain, static_tree
+from eagle_core.tree import TreePlan
 
 EXAMPLE = Path(__file__).parent.parent / "assets" / "whatif" / "rtx3090-llama2-7b.json"
 
@@ -45,7 +47,12 @@ def test_a_runs_own_curve_gives_its_own_step_time_and_speedup_back() -> None:
     assert made.verify_ms == {1: 49.0, 3: 60.0}
     assert made.draft_ms == {2: 5.5}
     assert made.step_ms(chain(2)) == pytest.approx(trace.lane("eagle").decode_ms / 4)
-    assert made.speedup(chain(2), trace.lane("eagle").tau) == pytest.approx(trace.speedup)
+    assert speedup(made, chain(2), trace.lane("eagle").tau) == pytest.approx(trace.speedup)
+
+
+def test_a_clock_that_stood_still_is_refused() -> None:
+    with pytest.raises(TraceError, match="took no time"):
+        LatencyCurve("", "", {1: 0.0}, {1: 0.0}, commit_ms=0.0, plain_ms=0.0).step_ms(chain(1))
 
 
 def test_sizes_of_few_steps_make_no_point_beside_firm_ones() -> None:
@@ -54,6 +61,18 @@ def test_sizes_of_few_steps_make_no_point_beside_firm_ones() -> None:
     plain = [step((5,)) for _ in range(3)]
     trace = traced(lane("plain", prefill(), *plain), lane("eagle", prefill(), *steps, cut))
     assert {*curve_of([trace], name="", source="").verify_ms} == {1, 3}
+
+
+def test_a_measured_clock_counts_the_rows_of_every_level() -> None:
+    prices = UNMEASURED.prices(128)
+    clock = MeasuredClock("here", "measured", prices)
+    assert clock.plain_ms == prices.verify(1) + prices.other_ms
+    assert clock.step_ms(chain(3)) == prices.step_ms(4, [1, 1, 1])
+    tree = static_tree(8)
+    wide = [sum(bool(tree.children[node]) for node in level) for level in tree.levels]
+    assert clock.step_ms(tree) == prices.step_ms(9, [rows for rows in wide if rows])
+    assert clock.reaches(tree)
+    assert not clock.reaches(TreePlan((None, *[0] * 200)))
 
 
 def test_a_lane_alone_makes_no_curve() -> None:
@@ -66,10 +85,10 @@ def test_a_lane_alone_makes_no_curve() -> None:
 def test_the_example_gives_the_published_speed_back() -> None:
     """100.2 against 55.1 tokens/s, with 3.62 tokens per pass of a tree of 25."""
     example = load_curve(EXAMPLE)
-    tree = plan_named("tree:25", siblings="one_hot")
+    tree = static_tree(25)
     assert example.name.startswith("Example")
     assert "2401.15077" in example.source
-    assert example.speedup(tree, 3.62) == pytest.approx(100.2 / 55.1, rel=2e-3)
+    assert speedup(example, tree, 3.62) == pytest.approx(100.2 / 55.1, rel=2e-3)
     assert example.reaches(tree)
 
 

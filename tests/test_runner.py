@@ -122,7 +122,7 @@ def test_a_closed_tab_frees_the_engine() -> None:
         (ask(max_new_tokens=0), "Max_new_tokens 0; expected a whole number from 1"),
         (ask(temperature=float("nan")), "Temperature nan; expected a number"),
         (ask(seed=-1), "Seed -1; expected a whole number"),
-        (ask(tree="bush:9"), "Tree 'bush:9'; expected auto, "),
+        (ask(tree="bush:9"), "Tree 'bush:9'; expected auto, best, chain:1"),
     ],
     ids=["empty", "long", "missing", "fraction", "zero", "nan", "seed", "tree"],
 )

@@ -12,21 +12,16 @@ from made import trace as traced
 
 from eagle_core.errors import OptionError, TraceError
 from eagle_core.options import RunOptions
-from eagle_core.plans import plan_named
 from eagle_core.trace import Lane, Step, StopReason, Trace
-from eagle_core.tree import TreePlan, ranks_of
-from eagle_core.whatif import WhatIf, committed_inside, tau_bounds, walks_of
+from eagle_core.tree import ranks_of
+from eagle_core.whatif import WhatIf, committed_inside, fixed_plan, tau_bounds, walks_of
 from eagle_core.whatif_runs import TreeRuns, load_runs
 
 RUNS = Path(__file__).parent.parent / "assets" / "whatif" / "walks.json"
 
 
-def named(tree: str) -> TreePlan:
-    return plan_named(tree, siblings="one_hot")
-
-
 def asked(*steps: Step, tree: str) -> float:
-    return WhatIf.of(traced(lane("eagle", prefill(), *steps))).with_tree(named(tree)).tau
+    return WhatIf.of(traced(lane("eagle", prefill(), *steps))).with_tree(fixed_plan(tree)).tau
 
 
 #     5 ─┬─ 6 ── 7        kept: the second child of the root, then its only one
@@ -96,7 +91,7 @@ def test_inside_the_tree_the_answer_is_what_the_engine_does_from_the_same_root(
     smaller: str,
 ) -> None:
     """Each recorded root is given to the engine as the first token of an answer of its own."""
-    nodes = frozenset(ranks_of(named(smaller).parents))
+    nodes = frozenset(ranks_of(fixed_plan(smaller).parents))
     num_accepted = 0
     for prompt in ("hello", "eagle", "tree"):
         eagle: Lane = greedy("tree:8", prompt).lane("eagle")
@@ -114,7 +109,7 @@ def test_inside_the_tree_the_answer_is_what_the_engine_does_from_the_same_root(
 @pytest.mark.parametrize("prompt", ["hello", "eagle", "tree", "draft"])
 @pytest.mark.parametrize("smaller", ["chain:1", "chain:3", "tree:4"])
 def test_a_real_greedy_run_lies_within_its_bounds(prompt: str, smaller: str) -> None:
-    answer = WhatIf.of(greedy("tree:8", prompt)).with_tree(named(smaller))
+    answer = WhatIf.of(greedy("tree:8", prompt)).with_tree(fixed_plan(smaller))
     real = greedy(smaller, prompt).lane("eagle").tau
     assert answer.basis == "exact"
     assert answer.bounds is not None
@@ -123,17 +118,41 @@ def test_a_real_greedy_run_lies_within_its_bounds(prompt: str, smaller: str) -> 
 
 def test_a_larger_tree_is_an_estimate_between_its_inside_and_its_depth() -> None:
     whatif = WhatIf.of(greedy("tree:4", "hello"))
-    inside, larger = (whatif.with_tree(named(tree)) for tree in ("tree:4", "tree:12"))
+    inside, larger = (whatif.with_tree(fixed_plan(tree)) for tree in ("tree:4", "tree:12"))
     assert (inside.basis, larger.basis) == ("exact", "estimate")
-    assert inside.tau <= larger.tau <= 1 + named("tree:12").depth
+    assert inside.tau <= larger.tau <= 1 + fixed_plan("tree:12").depth
     assert larger.bounds is None
 
 
-def test_an_estimate_counts_ranks_and_depths() -> None:
-    """Half of the first choices are kept at every depth; deeper ones are like those."""
+LAST = step((3,), path=(0,), bonus=4, stop=StopReason.MAX_NEW_TOKENS)
+
+
+def test_an_estimate_counts_by_depth_and_rank() -> None:
+    """Half of the first choices are kept, so half of those below a kept one are taken to be."""
     kept, refused = (chain_step(5, 6, kept=count, bonus=7) for count in (1, 0))
-    assert asked(kept, refused, tree="chain:2") == pytest.approx(1 + 0.5 + 0.25)
-    assert asked(kept, refused, tree="tree:4") >= 1.5, "of second choices a chain says nothing"
+    assert asked(kept, refused, LAST, tree="chain:2") == pytest.approx((2 + 0.5 + 1 + 1) / 3)
+    #                    tree:4 reaches a level deeper; of second choices a chain says nothing
+    assert asked(kept, refused, LAST, tree="tree:4") == pytest.approx((2 + 0.75 + 1 + 1) / 3)
+
+
+def test_a_tree_that_only_some_steps_drafted_is_exact_where_the_others_ended_above_it() -> None:
+    """As where the tree changes from step to step."""
+    deep, refused = chain_step(5, 6, 7, kept=2, bonus=8), chain_step(8, 9, kept=0, bonus=3)
+    kept = chain_step(8, 9, kept=1, bonus=3)
+    trees = [
+        WhatIf.of(traced(lane("eagle", prefill(), deep, other, LAST))).with_tree(
+            fixed_plan("chain:2")
+        )
+        for other in (refused, kept)
+    ]
+    assert [answer.basis for answer in trees] == ["exact", "estimate"]
+    assert trees[0].tau == pytest.approx((3 + 1 + 1) / 3)
+    assert trees[1].tau > (3 + 2 + 1) / 3
+
+
+def test_a_tree_that_changes_is_no_fixed_plan() -> None:
+    with pytest.raises(OptionError, match="the same at every step"):
+        fixed_plan("dynamic:24")
 
 
 def test_where_nothing_can_be_said_it_is_said() -> None:
@@ -145,7 +164,7 @@ def test_where_nothing_can_be_said_it_is_said() -> None:
 
 def test_sampled_runs_have_no_bounds() -> None:
     walks = walks_of(plain_and_eagle().lane("eagle"))
-    assert WhatIf(walks, "one_hot", 0.7).with_tree(named("chain:1")).bounds is None
+    assert WhatIf(walks, "one_hot", 0.7).with_tree(fixed_plan("chain:1")).bounds is None
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +182,7 @@ def test_real_runs_lie_within_the_bounds_that_larger_trees_give(runs: TreeRuns) 
     for run in runs.runs:
         others = [other for other in runs.runs if other.prompt == run.prompt]
         for other in others:
-            answer = WhatIf(other.walks, "greedy", 0.0).with_tree(named(run.tree))
+            answer = WhatIf(other.walks, "greedy", 0.0).with_tree(fixed_plan(run.tree))
             if answer.bounds is not None:
                 assert answer.bounds.low <= run.tau <= answer.bounds.high
 

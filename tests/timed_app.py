@@ -29,6 +29,7 @@ class TimedBench:
         self._bench = bench
         self._log = log
         self.environment = bench.environment
+        self.profile = bench.profile
 
     def race(self, *asked: Any) -> TimedRecording:
         return TimedRecording(self._bench.race(*asked), self._log)

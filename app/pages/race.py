@@ -64,7 +64,7 @@ def add_race_page(demo: gr.Blocks, runner: Runner, recordings: Sequence[Recorded
         elem_classes="ev-flush",
     )
     add_run_panel(viewer)
-    add_what_if_panel(viewer, recordings)
+    add_what_if_panel(viewer, runner, recordings)
     add_head_report(viewer)
     starts = [run.click, form.prompt.submit, add_tree_editor(viewer, form).click]
     _wire(demo, acts, form, follows, Shown(viewer, run, stop), starts=starts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,17 +23,20 @@ from app.pages.asking import (
     trace_box,
 )
 from app.replay import Recorded
+from app.runner import Runner
 from app.views.markup import paragraph
 from app.views.other_temperature import laws_at, other_temperature
 from app.views.other_tree import CHAINS, TREES, other_tree, speedup_by_size, tree_label
-from eagle_core.errors import EagleError
-from eagle_core.latency import LatencyCurve, curve_of, load_curve
+from eagle_core.cost import UNMEASURED, Profile
+from eagle_core.errors import EagleError, OptionError
+from eagle_core.latency import Clock, LatencyCurve, MeasuredClock, curve_of, load_curve
 from eagle_core.trace import Trace
 from eagle_core.whatif_runs import TreeRuns, load_runs
 
 FOLDER = Path(__file__).parents[2] / "assets" / "whatif"
 RUNS = FOLDER / "walks.json"
 OWN = "The clock of this trace"
+HERE = "This machine, as measured"
 TREE_MARK, STEP_MARK = "what-if-tree", "what-if-step"
 SIZES = "Speedup by size of the tree"
 SIZES_FORMULA = (
@@ -52,15 +55,41 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Known:
-    """What answers are measured against: other machines' curves by name, and real runs."""
+    """What answers are measured against: clocks by name, and real runs.
 
+    profile: gives what was measured on this machine, once it was.
+    """
+
+    profile: Callable[[], Profile | None]
     curves: tuple[LatencyCurve, ...]
     runs: TreeRuns | None
 
-    def curve(self, name: str, trace: Trace) -> LatencyCurve:
-        """The trace's own for any name that is not known."""
+    @property
+    def names(self) -> list[str]:
+        return [OWN, HERE, *(curve.name for curve in self.curves)]
+
+    def clock(self, name: str, trace: Trace) -> Clock:
+        """The trace's own for any name that is not known. Raises `OptionError` for this machine's
+        where it was not measured."""
+        if name == HERE:
+            return clock_of_here(self.profile(), trace)
         named = [curve for curve in self.curves if curve.name == name]
         return named[0] if named else own_curve(trace)
+
+
+def clock_of_here(profile: Profile | None, trace: Trace) -> MeasuredClock:
+    """At the middle of the trace's text, since a longer text makes a pass dearer."""
+    if profile is None or profile == UNMEASURED:
+        raise OptionError("this machine is not measured yet", hint="again once the model is loaded")
+    eagle = trace.lane("eagle")
+    prompt = eagle.prefill.num_prompt_tokens if eagle.prefill else 0
+    middle = prompt + len(eagle.tokens) // 2
+    return MeasuredClock(
+        HERE.lower(),
+        f"Clock: target passes and drafts of every size, measured on this machine, with {middle} "
+        "tokens in the cache as in the middle of this text.",
+        profile.prices(middle),
+    )
 
 
 def own_curve(trace: Trace) -> LatencyCurve:
@@ -73,14 +102,14 @@ def own_curve(trace: Trace) -> LatencyCurve:
     )
 
 
-def what_is_known(recordings: Sequence[Recorded]) -> Known:
+def what_is_known(recordings: Sequence[Recorded], profile: Callable[[], Profile | None]) -> Known:
     """The shipped curves and runs; a damaged one is logged and left out."""
     curves = [] if not recordings else [_curve_of_recordings(recordings)]
     for path in sorted(FOLDER.glob("*.json")):
         if path != RUNS:
             curves += _or_nothing(load_curve, path)
     runs = _or_nothing(load_runs, RUNS)
-    return Known(tuple(curves), runs[0] if runs else None)
+    return Known(profile, tuple(curves), runs[0] if runs else None)
 
 
 def _or_nothing(load: Any, path: Path) -> list[Any]:
@@ -103,8 +132,8 @@ def _curve_of_recordings(recordings: Sequence[Recorded]) -> LatencyCurve:
     )
 
 
-def add_what_if_panel(viewer: gr.HTML, recordings: Sequence[Recorded]) -> None:
-    known = what_is_known(recordings)
+def add_what_if_panel(viewer: gr.HTML, runner: Runner, recordings: Sequence[Recorded]) -> None:
+    known = what_is_known(recordings, lambda: runner.profile)
     with gr.Accordion("What if", open=False, elem_classes="ev-charts") as panel:
         note(TREE_MARK)
         _add_trees(viewer, panel, known)
@@ -116,8 +145,7 @@ def _add_trees(viewer: gr.HTML, panel: gr.Accordion, known: Known) -> None:
     choices = [(tree_label(tree), tree) for tree in (*CHAINS, *TREES)]
     with gr.Row():
         tree = gr.Dropdown(choices, value="chain:3", label="With another tree", elem_id="if-tree")
-        names = [OWN, *(curve.name for curve in known.curves)]
-        clock = gr.Dropdown(names, value=OWN, label="On the clock of", elem_id="if-clock")
+        clock = gr.Dropdown(known.names, value=OWN, label="On the clock of", elem_id="if-clock")
     with gr.Row():
         with gr.Column(min_width=300):
             answer = _answer("if-answer")
@@ -169,9 +197,9 @@ def answer_tree(known: Known, text: str, tree: str, clock: str) -> tuple[Any, An
         return gr.skip(), gr.skip()
     try:
         trace = read_asked(text)
-        curve = known.curve(clock, trace)
-        table = other_tree(trace, tree, curve, known.runs)
-        return table, speedup_by_size(trace, curve, chosen=tree)
+        time = known.clock(clock, trace)
+        table = other_tree(trace, tree, time, known.runs)
+        return table, speedup_by_size(trace, time, chosen=tree)
     except EagleError as error:
         return paragraph(in_words(error)), None
 
