@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ROWS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 LEVEL_ROWS = (1, 2, 4, 8)
 CONTEXTS = (128, 1024)
-NUM_ROUNDS = 5  # after one that warms up
+NUM_ROUNDS = 3  # after one that warms up
 DEAREST = 16  # times one row: no tree is worth a pass that takes longer
 STAGE = "measuring how long passes take here, once"
 
