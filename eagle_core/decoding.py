@@ -128,11 +128,10 @@ def top_laws(taken: Acceptance, target: TargetLaw) -> tuple[NodeLaws, ...]:
 
 
 def _top(law: Tensor) -> TopLaw:
-    """Of a law (V,)."""
-    probs, tokens = law.topk(min(NUM_TOP, len(law)))
-    num_shown = int((probs >= LEAST_SHOWN).sum())
-    shown = probs[:num_shown].clamp_max(1.0)
-    return TopLaw(tuple(tokens[:num_shown].tolist()), tuple(shown.tolist()))
+    """Of a law (V,). Few tokens are probable enough to be shown: only those are ranked."""
+    able = (law >= LEAST_SHOWN).nonzero()[:, 0]
+    probs, order = law[able].clamp_max(1.0).topk(min(NUM_TOP, len(able)))
+    return TopLaw(tuple(able[order].tolist()), tuple(probs.tolist()))
 
 
 def chance_for(options: RunOptions) -> Chance:

@@ -52,7 +52,8 @@ class Coin:
 class Acceptance:
     """What a step keeps of its tree: a path from the root, and the bonus token below it.
 
-    `coins` has an entry per node, None for the root. `bonus` is None where a stop cut the path.
+    `coins` has an entry per node, None for the root, and for what stood no trial as long as
+    `with_untried` has not been asked. `bonus` is None where a stop cut the path.
     """
 
     tree: DraftTree
@@ -90,7 +91,8 @@ def walk(tree: DraftTree, law: TargetLaw, *, rule: Rule, chance: Chance) -> Acce
     """Accept a path of `tree` so that the committed tokens follow `law`.
 
     `law(node)` is the processed target law after the node's path, (V,); `chance` that of the
-    place after the root. Raises `TreeError` when the rule does not fit how the tree was drafted.
+    place after the root. Coins are those of the trials held. Raises `TreeError` when the rule does
+    not fit how the tree was drafted.
     """
     _check_fit(tree, rule)
     if rule == "block":
@@ -105,8 +107,24 @@ def walk(tree: DraftTree, law: TargetLaw, *, rule: Rule, chance: Chance) -> Acce
             bonus = contest.bonus(here)
             break
         path.append(kept)
-    _note_untried(tree, law, rule, coins)
     return Acceptance(tree, tuple(path), bonus, tuple(coins))
+
+
+def with_untried(taken: Acceptance, law: TargetLaw, *, rule: Rule) -> Acceptance:
+    """The same with the coins that were never flipped; they decide nothing, the picture shows them.
+
+    What would have been flipped: the earlier siblings refused, the law that of the node.
+    """
+    tree, coins = taken.tree, list(taken.coins)
+    for node in tree.inner_nodes:
+        if coins[tree.children[node][-1]] is not None:
+            continue
+        contest = CONTESTS[rule](law(node), tree.laws.get(node))
+        for child in tree.children[node]:
+            token = tree.tokens[child]
+            coins[child] = coins[child] or Coin(float(law(node)[token]), contest.accept_prob(token))
+            contest.refuse(token)
+    return replace(taken, coins=tuple(coins))
 
 
 def choose(law: Tensor, *, rule: Rule, chance: Chance) -> int:
@@ -133,18 +151,6 @@ def _try_children(
             return child
         contest.refuse(token)
     return None
-
-
-def _note_untried(tree: DraftTree, law: TargetLaw, rule: Rule, coins: list[Coin | None]) -> None:
-    """Fill in the coins that were never flipped; they decide nothing, the picture shows them."""
-    for node in tree.inner_nodes:
-        if coins[tree.children[node][-1]] is not None:
-            continue
-        contest = CONTESTS[rule](law(node), tree.laws.get(node))
-        for child in tree.children[node]:
-            token = tree.tokens[child]
-            coins[child] = coins[child] or Coin(float(law(node)[token]), contest.accept_prob(token))
-            contest.refuse(token)
 
 
 def _keep_block(tree: DraftTree, law: TargetLaw, chance: Chance) -> Acceptance:
