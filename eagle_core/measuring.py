@@ -53,9 +53,9 @@ class Measuring:
     def profile(self) -> Profile:
         few, many = self._contexts()
         self._report(0)
-        short = self._verify_curve(few)
+        short = self.verify_curve(few)
         self._report(1)
-        long = self._verify_curve(many)
+        long = self.verify_curve(many)
         self._report(2)
         first_ms, level = self._draft_costs(few)
         self._report(3)
@@ -88,7 +88,8 @@ class Measuring:
         run, drafter = self.target.open(), self.open_drafter()
         return run, drafter, run.prefill(self._text(context), taps=drafter.taps)
 
-    def _verify_curve(self, context: int) -> Curve:
+    def verify_curve(self, context: int) -> Curve:
+        """A pass of the target over more and more rows after a text of so many tokens."""
         run, drafter, _ = self._opened(context)
         watch = Stopwatch(self.target.spec.device)
         times: dict[int, list[float]] = {rows: [] for rows in ROWS}

@@ -17,6 +17,7 @@ from eagle_core.block import Link, verify_block
 from eagle_core.contests import CONTESTS
 from eagle_core.errors import TreeError
 from eagle_core.rules import FACTS
+from eagle_core.sampling import most_probable
 from eagle_core.trace import Verdict
 from eagle_core.tree import ROOT
 
@@ -129,7 +130,7 @@ def with_untried(taken: Acceptance, law: TargetLaw, *, rule: Rule) -> Acceptance
 
 def choose(law: Tensor, *, rule: Rule, chance: Chance) -> int:
     """One token from the target law with nothing drafted: plain decoding's choice."""
-    return int(law.argmax()) if rule == "greedy" else chance.draw(law)
+    return most_probable(law) if rule == "greedy" else chance.draw(law)
 
 
 def _try_children(
