@@ -5,42 +5,66 @@ Nothing that comes from a page is trusted: a page's own bounds are only for peop
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from eagle_core.errors import OptionError
 from eagle_core.options import RunOptions
 from eagle_core.text import check_prompt
+from eagle_core.trace import Turn
+
+WHOLE = ("max_new_tokens", "top_k", "seed")
+NUMBERS = (
+    *("temperature", "top_p", "min_p", "repetition_penalty"),
+    *("presence_penalty", "frequency_penalty"),
+)
 
 
 @dataclass(frozen=True)
 class Ask:
-    """The form as it came; None stands for a field left empty."""
+    """The form as it came, and the conversation before it; None stands for a field left empty.
+
+    `entered` has fields of `RunOptions`; `stop` is one string a line.
+    """
 
     prompt: str
-    max_new_tokens: float | None
-    temperature: float | None
-    seed: float | None
-    tree: str
+    entered: Mapping[str, Any] = field(default_factory=dict)
+    earlier: tuple[Turn, ...] = ()
 
     def options(self) -> RunOptions:
         """Raises `PromptError` or `OptionError`."""
         check_prompt(self.prompt)
-        return RunOptions(
-            max_new_tokens=_whole("length", self.max_new_tokens),
-            temperature=_number("temperature", self.temperature),
-            seed=_whole("seed", self.seed),
-            tree=self.tree,
-        )
+        return RunOptions(**{name: _read(name, value) for name, value in self.entered.items()})
+
+
+def _read(name: str, value: object) -> Any:
+    if name in WHOLE:
+        return _whole(name, value)
+    if name in NUMBERS:
+        return _number(name, value)
+    text = _text(name, value)
+    return tuple(line for line in text.split("\n") if line) if name == "stop" else text.strip()
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise OptionError(f"the {_words(name)} is missing", expected="text")
+    return value
 
 
 def _whole(name: str, value: object) -> int:
     number = _number(name, value)
     if not number.is_integer():
-        raise OptionError(f"{name} {number:g}", expected="a whole number")
+        raise OptionError(f"{_words(name)} {number:g}", expected="a whole number")
     return int(number)
 
 
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise OptionError(f"the {name} is missing", expected="a number")
+        raise OptionError(f"the {_words(name)} is missing", expected="a number")
     return float(value)
+
+
+def _words(name: str) -> str:
+    return "length" if name == "max_new_tokens" else name.replace("_", " ")

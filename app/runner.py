@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 import threading
-import uuid
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from app.ask import Ask
+from app.runs import Run, Runs
 from app.settings import Settings
 from app.views import messages
 from eagle_core.errors import EagleError
@@ -61,7 +61,9 @@ class Bench(Protocol):
 
     @property
     def environment(self) -> traces.Environment: ...
-    def race(self, prompt: str, options: RunOptions) -> Recording: ...
+    def race(
+        self, prompt: str, options: RunOptions, *, earlier: Sequence[traces.Turn] = ()
+    ) -> Recording: ...
 
 
 @dataclass(frozen=True)
@@ -81,13 +83,6 @@ class Update:
     trace: traces.Trace | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class _Run:
-    name: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
-    stop_asked: threading.Event = field(default_factory=threading.Event)
-    is_over: threading.Event = field(default_factory=threading.Event)
-
-
 class Runner:
     """Holds the bench once it is loaded, and one run per visitor."""
 
@@ -96,8 +91,7 @@ class Runner:
         self._bench: Bench | None = None
         self._device = threading.Lock()
         self._starting = threading.Lock()
-        self._runs: dict[str, _Run] = {}
-        self._asked: set[str] = set()  # visitors whose run is on its way to `race`
+        self._runs = Runs()
         self.model = ModelState("failed", "The model has not been loaded yet.")
 
     def start_loading(self) -> None:
@@ -108,41 +102,46 @@ class Runner:
             self.model = ModelState("loading", "Loading the model")
         threading.Thread(target=self._load_bench, name="load-model", daemon=True).start()
 
-    def expect(self, visitor: str) -> None:
-        """Note that the visitor has asked for a run, which may still have to wait for its turn."""
-        self._asked.add(visitor)
+    def expect(self, visitor: str) -> str:
+        """The name of the run that the visitor has asked for; it may have to wait for its turn."""
+        return self._runs.ask(visitor).name
 
     def is_busy(self, visitor: str) -> bool:
         """Whether the visitor has a run, under way or on its way."""
-        return visitor in self._asked or visitor in self._runs
+        return self._runs.is_busy(visitor)
 
-    def race(self, ask: Ask, *, visitor: str) -> Generator[Update, None, None]:
-        """Answer in both lanes. Ends in words, never in an exception."""
-        run = self._runs[visitor] = _Run()
-        self._asked.discard(visitor)
+    def race(
+        self, ask: Ask, *, visitor: str, name: str | None = None
+    ) -> Generator[Update, None, None]:
+        """Answer in both lanes. Ends in words, never in an exception.
+
+        `name` is what `expect` gave. A run taken back before its turn ends without a word.
+        """
+        run = self._runs.begin(visitor, name)
         try:
-            yield from self._answer(ask, run)
+            if run.is_wanted:
+                yield from self._answer(ask, run)
         except EagleError as error:
             yield Update(messages.error(run.name, sentence(error)))
         except Exception:  # our bug: the log has it, the visitor gets words, the page goes on
             log.exception("a run failed")
             yield Update(messages.error(run.name, UNEXPECTED))
         finally:
-            if self._runs.get(visitor) is run:
-                del self._runs[visitor]
-            run.is_over.set()
+            self._runs.end(visitor, run)
 
     def stop(self, visitor: str) -> bool:
-        """Ask the visitor's run to end after its current step, and wait until it has.
+        """Ask the visitor's runs to end after their current step, and wait until they have.
 
-        False where that visitor has no run, as when it still waits for its turn.
+        False where none was under way: one that still waited for its turn will not begin.
         """
-        self._asked.discard(visitor)
-        run = self._runs.get(visitor)
-        if run is None:
-            return False
-        run.stop_asked.set()
-        return run.is_over.wait(STOP_PATIENCE_S)
+        under_way = self._runs.stop(visitor)
+        for run in under_way:
+            run.is_over.wait(STOP_PATIENCE_S)
+        return bool(under_way)
+
+    def forget(self, visitor: str) -> None:
+        """The visitor has closed the page."""
+        self._runs.forget(visitor)
 
     def _load_bench(self) -> None:
         def progress(what: str, fraction: float | None) -> None:
@@ -160,7 +159,7 @@ class Runner:
             text = "The model could not be loaded; the server's log says why."
             self.model = ModelState("failed", f"{text} Press Run to try again.")
 
-    def _answer(self, ask: Ask, run: _Run) -> Iterator[Update]:
+    def _answer(self, ask: Ask, run: Run) -> Iterator[Update]:
         options = ask.options()
         bench = yield from self._wait_for_model(run)
         if bench is None:
@@ -168,9 +167,9 @@ class Runner:
             yield Update(messages.status(text, about="run", phase="idle"))
             return
         with self._device:
-            yield from _race(bench, ask.prompt, options, run)
+            yield from _race(bench, ask, options, run)
 
-    def _wait_for_model(self, run: _Run) -> Generator[Update, None, Bench | None]:
+    def _wait_for_model(self, run: Run) -> Generator[Update, None, Bench | None]:
         """The bench, or None where the visitor stopped waiting; raises where it cannot be had."""
         self.start_loading()
         told = None
@@ -210,11 +209,15 @@ def sentence(error: EagleError) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
-def _race(bench: Bench, prompt: str, options: RunOptions, run: _Run) -> Iterator[Update]:
-    recording = bench.race(prompt, options)
+def _race(bench: Bench, ask: Ask, options: RunOptions, run: Run) -> Iterator[Update]:
+    recording = bench.race(ask.prompt, options, earlier=ask.earlier)
     yield Update(
         messages.start(
-            run.name, prompt=prompt, settings=recording.settings, environment=bench.environment
+            run.name,
+            prompt=ask.prompt,
+            earlier=ask.earlier,
+            settings=recording.settings,
+            environment=bench.environment,
         )
     )
     seq = 0

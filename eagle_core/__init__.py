@@ -15,7 +15,7 @@ on a machine that has neither weights nor torch.
 
 from eagle_core.errors import EagleError
 from eagle_core.options import RunOptions
-from eagle_core.trace import Environment, Lane, Node, Prefill, Settings, Step, Trace
+from eagle_core.trace import Environment, Lane, Node, Prefill, Settings, Step, Trace, Turn
 from eagle_core.trace_json import dump_trace, load_trace
 from eagle_core.tree import DraftTree, TreePlan
 
@@ -31,6 +31,7 @@ __all__ = [
     "Step",
     "Trace",
     "TreePlan",
+    "Turn",
     "dump_trace",
     "load_trace",
 ]

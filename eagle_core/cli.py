@@ -16,17 +16,19 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eagle_core.conversation import read_conversation
 from eagle_core.convert import add_convert
 from eagle_core.errors import EagleError, OptionError, PromptError
 from eagle_core.options import RULE_NAMES, RunOptions
 from eagle_core.plans import OF_THIS_MACHINE
 from eagle_core.progress import progress_on_stderr
+from eagle_core.reporting import add_report
 from eagle_core.summary import summary_table
 from eagle_core.trace_json import dump_trace
 
 if TYPE_CHECKING:
     from eagle_core.recording import Recording
-    from eagle_core.trace import Trace
+    from eagle_core.trace import Trace, Turn
     from eagle_core.workbench import Workbench
 
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -67,6 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_generate(commands)
     add_prove(commands)
     add_convert(commands)
+    add_report(commands)
     return parser
 
 
@@ -78,6 +81,10 @@ def add_generate(commands: Commands) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     generate.add_argument("prompt", help="what to ask; - reads it from standard input")
+    generate.add_argument("--turn", action="append", metavar="TEXT", help="ask next; repeat")
+    generate.add_argument(
+        "--messages", type=Path, metavar="FILE", help="JSON list of turns that came before"
+    )
     add_run_flags(generate)
     add_model_flags(generate)
     generate.add_argument("--trace", type=Path, metavar="FILE", help="save the trace as JSON")
@@ -133,7 +140,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         "--tree",
         default="auto",
         help="auto, what pays at each step; best, the best fixed one; chain:N; tree:N up to 25; "
-        "dynamic:DRAFTS[:DEPTH[:CHILDREN]], EAGLE-2's",
+        "ranks:0.1.00; dynamic:DRAFTS[:DEPTH[:CHILDREN]], EAGLE-2's",
     )
     group.add_argument("--rule", default="auto", choices=RULE_NAMES, help="acceptance rule")
 
@@ -147,15 +154,24 @@ def run_options(options: argparse.Namespace, **instead: object) -> RunOptions:
 def run_generate(options: argparse.Namespace) -> None:
     wanted = run_options(options)
     prompt = read_prompt() if options.prompt == "-" else options.prompt
+    earlier: Sequence[Turn] = read_conversation(options.messages) if options.messages else ()
     bench = load_workbench(options)
-    recording = bench.race(prompt, wanted)
+    earlier = answer(bench.race(prompt, wanted, earlier=earlier), options.trace)
+    for turn in options.turn or ():
+        print(f"\n> {turn}\n")
+        earlier = answer(bench.race(turn, wanted, earlier=earlier), options.trace)
+
+
+def answer(recording: Recording, save_to: Path | None) -> Sequence[Turn]:
+    """Print and keep one run; the conversation with its answer."""
     try:
         print_while_racing(recording)
     finally:
         trace = recording.trace(stopped=True)
         print(summary_table(trace))
-        if options.trace:
-            save_trace(trace, options.trace)
+        if save_to:
+            save_trace(trace, save_to)
+    return trace.conversation
 
 
 def run_prove(options: argparse.Namespace) -> int:
@@ -167,8 +183,9 @@ def run_prove(options: argparse.Namespace) -> int:
         )
     if not 1 <= options.samples <= MAX_SAMPLES:
         raise OptionError(f"--samples {options.samples}", expected=f"1 to {MAX_SAMPLES:,}")
-    bench = load_workbench(options)
-    from eagle_core.proving import prove, report
+    bench = load_workbench(options, measures=False)  # a proof needs no fast tree
+    from eagle_core.proof_report import report
+    from eagle_core.proving import prove
     from eagle_core.workbench import MEASURING_PROMPTS
 
     prompts = options.prompt or MEASURING_PROMPTS
@@ -192,7 +209,8 @@ def read_prompt() -> str:
         raise PromptError("a prompt on standard input that is not UTF-8 text") from error
 
 
-def load_workbench(options: argparse.Namespace) -> Workbench:
+def load_workbench(options: argparse.Namespace, *, measures: bool = True) -> Workbench:
+    """measures: this machine, where the options leave the tree to it."""
     # torch and transformers take seconds to import, which --help and a wrong flag need not wait for
     from eagle_core.workbench import Workbench
 
@@ -204,7 +222,7 @@ def load_workbench(options: argparse.Namespace) -> Workbench:
             dtype=options.dtype,
             cache=options.cache,
             progress=progress,
-            measures=any(tree in OF_THIS_MACHINE for tree in options.tree.split(",")),
+            measures=measures and any(tree in OF_THIS_MACHINE for tree in options.tree.split(",")),
         )
 
 

@@ -17,7 +17,7 @@ from eagle_core.sequence import Stops
 from eagle_core.text import StopStrings
 from eagle_core.trace import Node, NodeLaws, Step, StopReason, TopLaw, Verdict
 from eagle_core.tree import ROOT
-from eagle_core.verify import choose, walk
+from eagle_core.verify import choose, decide
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -112,7 +112,7 @@ class Decoding:
     def accept(self, tree: DraftTree, law: TargetLaw, sequence: Sequence) -> Acceptance:
         """Walk the scored tree, cut at a stop, and keep just that path in the cache."""
         here = self.chance.ahead(len(sequence))
-        taken = walk(tree, law, rule=self.rule, chance=here)
+        taken = decide(tree, law, rule=self.rule, chance=here)
         taken = self.stops.cut(taken, sequence)
         self.run.keep_path(taken.path)
         return taken

@@ -34,7 +34,7 @@ class RunOptions:
     top_p: float = 1.0
     top_k: int = 0  # 0 keeps all tokens
     seed: int = 0
-    tree: str = AUTO  # or best, chain:N, tree:N, dynamic:N; see `eagle_core.plans.plan_named`
+    tree: str = AUTO  # or best, chain:N, …, see `eagle_core.plans.plan_named`
     rule: str = "auto"
     min_p: float = 0.0  # 0 keeps all tokens
     repetition_penalty: float = 1.0  # counts prompt and answer; 1 is none
@@ -92,7 +92,8 @@ def _check_rule(rule: Rule, temperature: float, tree: str) -> None:
             expected="rule one_hot, since what was drawn must not be dropped for its value",
             hint="rule auto",
         )
-    if facts.is_for_chains and not (tree in OF_THIS_MACHINE or tree.startswith("chain:")):
+    is_named = tree not in OF_THIS_MACHINE
+    if facts.is_for_chains and is_named and not plan_named(tree, siblings="iid").is_chain:
         raise OptionError(f"rule {rule} with tree {tree}", expected="a chain", hint="tree chain:3")
 
 

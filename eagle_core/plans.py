@@ -1,31 +1,27 @@
 """The tree plans that have names.
 
 EAGLE's static tree has 25 drafts on five levels, 4/8/8/3/2 of them (EAGLE-1, appendix A.1). A
-smaller static tree is made of its best nodes. What `auto` and `best` stand for depends on the
-machine, and is not known here.
+smaller static tree is made of its best nodes. Any other static tree is written out node by node.
+What `auto` and `best` stand for depends on the machine, and is not known here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cache
 from math import prod
 
 from eagle_core.dynamic import DynamicPlan
 from eagle_core.errors import OptionError
+from eagle_core.shapes import EXAMPLE, MAX_DEPTH, PREFIX, Ranks, in_order, plan_of, read_shape
 from eagle_core.tree import SiblingKind, TreePlan
 
-MAX_CHAIN = 32
+MAX_CHAIN = MAX_DEPTH
 AUTO = "auto"  # a tree of its own for each step, as large as pays
 BEST = "best"  # the best fixed tree
 OF_THIS_MACHINE = (AUTO, BEST)
 DYNAMIC = "dynamic:"
 MAX_DYNAMIC = (128, 10, 16)  # drafts, depth, children
-
-Ranks = tuple[int, ...]
-"""A node named by the rank of each choice from the root down: (0, 2) is the third child of the
-first child."""
 
 # Children of each inner node of EAGLE's static tree.
 _NUM_CHILDREN: dict[Ranks, int] = {
@@ -51,8 +47,11 @@ TREE_SIZES = (8, 12, 25)
 
 def plan_named(name: str, *, siblings: SiblingKind) -> TreePlan | DynamicPlan:
     """`chain:5` is five drafts in a row; `tree:12` the 12 best nodes of EAGLE's static tree;
-    `dynamic:24:6:8` EAGLE-2's tree of 24 drafts, 6 deep, the 8 best of a level expanded to 8
-    children each. A dynamic tree's siblings are the head's best, whatever is asked for."""
+    `ranks:0.1.00` has just these nodes, see `eagle_core.shapes`; `dynamic:24:6:8` is EAGLE-2's tree
+    of 24 drafts, 6 deep, the 8 best of a level expanded to 8 children each. A dynamic tree's
+    siblings are the head's best, whatever is asked for."""
+    if name.startswith(PREFIX):
+        return plan_of(read_shape(name), siblings)
     named = re.fullmatch("(chain|tree):([0-9]{1,2})", name)
     kind, size = (named[1], int(named[2])) if named else ("", 0)
     if kind == "chain" and 1 <= size <= MAX_CHAIN:
@@ -65,8 +64,8 @@ def plan_named(name: str, *, siblings: SiblingKind) -> TreePlan | DynamicPlan:
     raise OptionError(
         f"tree {name!r:.40}",
         expected=f"{', '.join(OF_THIS_MACHINE)}, chain:1 to chain:{MAX_CHAIN}, "
-        f"tree:1 to tree:{TREE_SIZES[-1]}, or dynamic:DRAFTS[:DEPTH[:CHILDREN]] "
-        f"up to dynamic:{':'.join(map(str, MAX_DYNAMIC))}",
+        f"tree:1 to tree:{TREE_SIZES[-1]}, nodes as in {EXAMPLE}, or "
+        f"dynamic:DRAFTS[:DEPTH[:CHILDREN]] up to dynamic:{':'.join(map(str, MAX_DYNAMIC))}",
     )
 
 
@@ -80,14 +79,7 @@ def chain(length: int, siblings: SiblingKind = "one_hot") -> TreePlan:
 def static_tree(num_drafts: int, siblings: SiblingKind = "one_hot") -> TreePlan:
     """The `num_drafts` best nodes of EAGLE's static tree; a parent always comes before its child
     since no weight exceeds 1."""
-    return plan_of(_static_nodes()[:num_drafts], siblings)
-
-
-def plan_of(nodes: Iterable[Ranks], siblings: SiblingKind = "one_hot") -> TreePlan:
-    """The plan of these nodes below a root; a node's parent and earlier siblings are among them."""
-    in_order = sorted(nodes, key=lambda ranks: (len(ranks), ranks))
-    index = {ranks: node for node, ranks in enumerate([(), *in_order])}
-    return TreePlan((None, *(index[ranks[:-1]] for ranks in in_order)), siblings)
+    return plan_of(in_order(_static_nodes()[:num_drafts]), siblings)
 
 
 @cache

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 
 from eagle_core.race import race
 from eagle_core.text import TextStream
-from eagle_core.trace import Environment, Event, Lane, Settings, Step, StopReason, Trace
+from eagle_core.trace import Environment, Event, Lane, Settings, Step, StopReason, Trace, Turn
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,13 @@ class Recording:
         *,
         settings: Settings,
         environment: Environment,
+        earlier: tuple[Turn, ...] = (),
         piece: Callable[[int], str],
         stream: Callable[[], TextStream],
     ) -> None:
         self.settings = settings
         self._prompt = prompt
+        self._earlier = earlier
         self._environment = environment
         self._piece = piece
         self._iterators = dict(lanes)
@@ -67,6 +69,7 @@ class Recording:
             lanes=tuple(self._lane(method, stopped=stopped) for method in self._moments),
             pieces=dict(self._pieces),
             created=self._created,
+            earlier=self._earlier,
         )
 
     def _lane(self, method: str, *, stopped: bool) -> Lane:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 HALF_CHARACTER = "\ufffd"
 MAX_PROMPT_CHARACTERS = 50_000
+MAX_CONVERSATION_CHARACTERS = 200_000
 ROLES = ("system", "user", "assistant")
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # what bytes that are no UTF-8 arrive as
 
@@ -60,6 +61,13 @@ def as_conversation(prompt: str | Conversation) -> Conversation:
             )
         if turn["role"] == "user" or turn["content"].strip():
             check_prompt(turn["content"])
+    num_characters = sum(len(turn["content"]) for turn in turns)
+    if num_characters > MAX_CONVERSATION_CHARACTERS:
+        raise PromptError(
+            f"a conversation of {num_characters:,} characters",
+            expected=f"at most {MAX_CONVERSATION_CHARACTERS:,}",
+            hint="starting afresh",
+        )
     return turns
 
 

@@ -16,7 +16,7 @@ from functools import cached_property
 from eagle_core.rules import LOSSY
 from eagle_core.tree import children_of, depths_of
 
-TRACE_VERSION = 2
+TRACE_VERSION = 3
 
 
 class Verdict(str, Enum):
@@ -301,10 +301,19 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """What one side of a conversation said; a target knows the roles system, user, assistant."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
 class Trace:
     """A prompt answered by one or more lanes over the same target.
 
-    `pieces` gives the shown text of every token id that occurs, drafted ones included.
+    `pieces` gives the shown text of every token id that occurs, drafted ones included; `earlier`
+    the conversation before the prompt, which both lanes had read.
     """
 
     prompt: str
@@ -313,10 +322,18 @@ class Trace:
     lanes: tuple[Lane, ...]
     pieces: Mapping[int, str]
     created: str
+    earlier: tuple[Turn, ...] = ()
     version: int = TRACE_VERSION
 
     def lane(self, method: str) -> Lane:
         return next(lane for lane in self.lanes if lane.method == method)
+
+    @property
+    def conversation(self) -> tuple[Turn, ...]:
+        """All turns with the answer: plain decoding's, should the lanes differ."""
+        lanes = sorted(self.lanes, key=lambda lane: lane.method != "plain")
+        answer = Turn("assistant", lanes[0].text if lanes else "")
+        return (*self.earlier, Turn("user", self.prompt), answer)
 
     @property
     def speedup(self) -> float | None:

@@ -13,6 +13,8 @@ A verdict is one letter: o root, a accepted, x refused, - not reached. A step ma
 of both laws at nodes of its path, "draft" null where only the children are known:
 
     "laws": [{"node": 0, "target": [[7, 9], [0.7, 0.2]], "draft": null}]
+
+Version 2 brought more settings, version 3 the conversation before the prompt.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from itertools import pairwise
 from typing import Any
 
 from eagle_core import reading
+from eagle_core.citation import CITATION
 from eagle_core.errors import TraceError
 from eagle_core.reading import Record
 from eagle_core.trace import (
@@ -39,6 +42,7 @@ from eagle_core.trace import (
     StopReason,
     TopLaw,
     Trace,
+    Turn,
     Verdict,
 )
 
@@ -52,7 +56,7 @@ LETTERS = {
 }
 VERDICTS = {letter: verdict for verdict, letter in LETTERS.items()}
 
-READABLE_VERSIONS = (1, TRACE_VERSION)
+READABLE_VERSIONS = (1, 2, TRACE_VERSION)
 MAX_EVENTS = 100_000
 MAX_NODES = 4_096
 MAX_BYTES = 64 * 1024 * 1024
@@ -109,10 +113,12 @@ def trace_to_json(trace: Trace) -> Json:
         "version": trace.version,
         "created": trace.created,
         "prompt": trace.prompt,
+        "earlier": [asdict(turn) for turn in trace.earlier],
         "settings": asdict(trace.settings),
         "environment": asdict(trace.environment),
         "pieces": {str(token): piece for token, piece in trace.pieces.items()},
         "lanes": [lane_to_json(lane) for lane in trace.lanes],
+        "cite": CITATION,
     }
 
 
@@ -146,7 +152,7 @@ def trace_from_json(data: object) -> Trace:
     if version not in READABLE_VERSIONS:
         raise TraceError(
             f"a trace of version {version}",
-            expected=f"version {' or '.join(map(str, READABLE_VERSIONS))}",
+            expected=f"version 1 to {TRACE_VERSION}",
             hint="recording it again with this release",
         )
     return Trace(
@@ -156,7 +162,13 @@ def trace_from_json(data: object) -> Trace:
         lanes=tuple(_lane(lane) for lane in record.get("lanes", reading.sequence)),
         pieces=record.get("pieces", _pieces),
         created=record.get("created", reading.text),
+        earlier=() if version < 3 else tuple(record.each("earlier", _turn)),  # it had none
     )
+
+
+def _turn(data: object) -> Turn:
+    record = Record(data, "trace.earlier")
+    return Turn(role=record.get("role", reading.text), content=record.get("content", reading.text))
 
 
 def _lane(data: object) -> Lane:

@@ -125,6 +125,10 @@ class TreePlan(Unchanging):
     def depth(self) -> int:
         return max(depths_of(self.parents))
 
+    @property
+    def is_chain(self) -> bool:
+        return self.depth == self.num_drafts
+
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
         return children_of(self.parents)

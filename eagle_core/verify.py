@@ -92,8 +92,15 @@ def walk(tree: DraftTree, law: TargetLaw, *, rule: Rule, chance: Chance) -> Acce
     """Accept a path of `tree` so that the committed tokens follow `law`.
 
     `law(node)` is the processed target law after the node's path, (V,); `chance` that of the
-    place after the root. Coins are those of the trials held. Raises `TreeError` when the rule does
-    not fit how the tree was drafted.
+    place after the root. Raises `TreeError` when the rule does not fit how the tree was drafted.
+    """
+    return with_untried(decide(tree, law, rule=rule, chance=chance), law, rule=rule)
+
+
+def decide(tree: DraftTree, law: TargetLaw, *, rule: Rule, chance: Chance) -> Acceptance:
+    """`walk` without the coins that were never flipped, which stay None.
+
+    Asks for no law but those on the path; block verification asks for all of its chain.
     """
     _check_fit(tree, rule)
     if rule == "block":

@@ -38,7 +38,7 @@ from eagle_core.rules import FACTS
 from eagle_core.targets.loading import load_target, load_tokenizer
 from eagle_core.targets.store import DEFAULT_TARGET, cache_root, resolve
 from eagle_core.text import ChatText, Conversation
-from eagle_core.trace import Environment, Event, Settings, Step
+from eagle_core.trace import Environment, Event, Settings, Step, Turn
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -127,15 +127,20 @@ class Workbench:
         store = ProfileStore(cache_root(cache) / "profiles.json")
         return replace(bench, profile=bench.measured(store, report))
 
-    def race(self, prompt: str, options: RunOptions) -> Recording:
-        """Both lanes over one prompt, in virtual time; raises `PromptError` before any work."""
-        tokens = self.encode(prompt)
+    def race(self, prompt: str, options: RunOptions, *, earlier: Sequence[Turn] = ()) -> Recording:
+        """Both lanes over one prompt, in virtual time; raises `PromptError` before any work.
+
+        `earlier` is the conversation that the prompt follows: `Trace.conversation` of the run
+        before, or turns from elsewhere.
+        """
+        tokens = self.encode([asdict(turn) for turn in (*earlier, Turn("user", prompt))])
         lanes = {"plain": self.plain(tokens, options), "eagle": self.eagle(tokens, options)}
         return Recording(
             prompt,
             lanes,
             settings=Settings(**asdict(replace(options, rule=options.resolved_rule))),
             environment=self.environment,
+            earlier=tuple(earlier),
             piece=self.text.piece,
             stream=lambda: self.text.stream(options.stop),
         )
@@ -145,10 +150,11 @@ class Workbench:
         tokens = self.text.encode_chat(prompt)
         limit = self.target.spec.max_positions
         if len(tokens) >= limit:
+            is_first = isinstance(prompt, str) or len(prompt) == 1
             raise PromptError(
-                f"a prompt of {len(tokens):,} tokens",
+                f"a {'prompt' if is_first else 'conversation'} of {len(tokens):,} tokens",
                 expected=f"fewer than {limit:,}, the target's context",
-                hint="a shorter prompt",
+                hint="a shorter prompt" if is_first else "starting afresh",
             )
         return tokens
 

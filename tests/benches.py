@@ -11,7 +11,7 @@ from made import ENVIRONMENT
 from proofs import World, world
 
 from eagle_core.drafters.heads import LoadedHead
-from eagle_core.text import TextStream, check_prompt
+from eagle_core.text import Conversation, TextStream, as_conversation
 from eagle_core.workbench import Workbench
 
 LETTERS = "abcdefghijklmnopqrstuvw"
@@ -21,9 +21,9 @@ LETTERS = "abcdefghijklmnopqrstuvw"
 class LetterText:
     """A tokenizer of 23 letters; what is none of them becomes one."""
 
-    def encode_chat(self, prompt: str) -> list[int]:
-        check_prompt(prompt)
-        return [ord(letter) % len(LETTERS) for letter in prompt]
+    def encode_chat(self, prompt: str | Conversation) -> list[int]:
+        turns = as_conversation(prompt)
+        return [ord(letter) % len(LETTERS) for turn in turns for letter in turn["content"]]
 
     def piece(self, token: int) -> str:
         return LETTERS[token]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from eagle_core.options import RunOptions
@@ -22,6 +22,7 @@ from eagle_core.trace import (
     Step,
     StopReason,
     Trace,
+    Turn,
     Verdict,
 )
 from eagle_core.tree import TreePlan, children_of
@@ -58,14 +59,19 @@ class FakeBench:
         self.words = words or WORDS
         self.num_open = 0
 
-    def race(self, prompt: str, options: RunOptions) -> FakeRecording:
-        return FakeRecording(self, prompt, options)
+    def race(
+        self, prompt: str, options: RunOptions, *, earlier: Sequence[Turn] = ()
+    ) -> FakeRecording:
+        return FakeRecording(self, prompt, options, tuple(earlier))
 
 
 class FakeRecording:
-    def __init__(self, bench: FakeBench, prompt: str, options: RunOptions) -> None:
+    def __init__(
+        self, bench: FakeBench, prompt: str, options: RunOptions, earlier: tuple[Turn, ...]
+    ) -> None:
         self._bench = bench
         self._prompt = prompt
+        self._earlier = earlier
         self._options = options
         self._random = random.Random(options.seed)
         tree = "tree:12" if options.tree == "auto" else options.tree
@@ -114,6 +120,7 @@ class FakeRecording:
             lanes=lanes,
             pieces=dict(enumerate(self._bench.words)),
             created="2026-01-01T00:00:00+00:00",
+            earlier=self._earlier,
         )
 
     def _texts(self, event: Event) -> tuple[str, ...]:

@@ -180,7 +180,9 @@ def stream_lag_ms(browser: Any, num_messages: int, per_second: float = 30) -> fl
     page = open_viewer(browser)
     chance = random.Random(0)
     pieces = {token: f" w{token}" for token in range(NUM_WORDS)}
-    start = messages.start("r", prompt="made up", settings=SETTINGS, environment=ENVIRONMENT)
+    start = messages.start(
+        "r", prompt="made up", earlier=(), settings=SETTINGS, environment=ENVIRONMENT
+    )
     texts = [start]
     numbers = [*range(num_messages)]
     for number in numbers:

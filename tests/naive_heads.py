@@ -28,6 +28,7 @@ class NaiveHead:
     sizes: Mapping[str, Any]  # a flat config: num_attention_heads, rope_theta, …
     embedding: Tensor  # (V, D) used for tokens
     unembedding: Tensor  # (V', D) used for logits
+    inputs: str = "feature+token"
     is_eagle3: bool = False
     norm_before_residual: bool = False
     rope: Mapping[str, Any] = field(default_factory=dict)
@@ -38,17 +39,21 @@ class NaiveHead:
         `tokens` are all n+1 of the text.
         """
         hidden = [self._fused(row) for row in features.double()]
-        following = list(tokens[1:])
-        assert len(hidden) == len(following)
-        outputs = self._rows(following, hidden)
+        text = list(tokens)
+        assert len(hidden) == len(text) - 1
+        outputs = self._rows(self._paired(text), hidden)
         for token in drafted:
-            following.append(token)
+            text.append(token)
             hidden.append(outputs[-1])
-            outputs = self._rows(following, hidden)
+            outputs = self._rows(self._paired(text), hidden)
         last = outputs[-1]
         if self.is_eagle3:
             last = self._rms(last, self.outside["norm.weight"])
         return self.unembedding.double() @ last
+
+    def _paired(self, text: Sequence[int]) -> Sequence[int]:
+        """Pair i holds token i + 1, but token i where the head reads unshifted tokens."""
+        return text[:-1] if self.inputs == "feature+unshifted" else text[1:]
 
     def _fused(self, row: Tensor) -> Tensor:
         if not self.is_eagle3:
@@ -57,9 +62,9 @@ class NaiveHead:
             row = self._rms(row, self.outside["input_norm.weight"])
         return self._linear(row, self.outside, "fc")
 
-    def _rows(self, following: Sequence[int], hidden: Sequence[Tensor]) -> list[Tensor]:
+    def _rows(self, paired: Sequence[int], hidden: Sequence[Tensor]) -> list[Tensor]:
         inputs, residuals = [], []
-        for token, state in zip(following, hidden, strict=True):
+        for token, state in zip(paired, hidden, strict=True):
             embedded = self.embedding[token].double()
             if self.is_eagle3:
                 normed = self._rms(state, self.layer["hidden_norm.weight"])
@@ -67,7 +72,9 @@ class NaiveHead:
                 inputs.append(torch.cat([first, normed]))
                 residuals.append(normed if self.norm_before_residual else state)
             else:
-                fused = self._linear(torch.cat([embedded, state]), self.outside, "fc")
+                both = {"feature": state, "token": embedded}
+                read = both.get(self.inputs, torch.cat([embedded, state]))
+                fused = self._linear(read, self.outside, "fc")
                 inputs.append(fused)
                 residuals.append(fused)
         mixed = self._attention(inputs)

@@ -114,20 +114,29 @@ def three_states(*indices: int) -> Callable[[tuple[Tensor, ...]], Tensor]:
 
 
 def write_eagle1(
-    folder: Path, *, fc_bias: bool, qkv_bias: bool, prefix: str = "layers.0.", fc: str = "fc"
+    folder: Path,
+    *,
+    fc_bias: bool,
+    qkv_bias: bool,
+    prefix: str = "layers.0.",
+    fc: str = "fc",
+    inputs: str | None = None,
 ) -> Written:
     layer = layer_shapes(D)
     if qkv_bias:
         for name, rows in (("q", HEADS), ("k", KV_HEADS), ("v", KV_HEADS)):
             layer[f"self_attn.{name}_proj.bias"] = (rows * HEAD_DIM,)
     tensors = random_tensors(layer)
-    outside = random_tensors({"fc.weight": (D, 2 * D)} | ({"fc.bias": (D,)} if fc_bias else {}))
+    width = D if inputs in {"feature", "token"} else 2 * D
+    outside = random_tensors({"fc.weight": (D, width)} | ({"fc.bias": (D,)} if fc_bias else {}))
     renamed = {name.replace("fc", fc): tensor for name, tensor in outside.items()}
     save_file(
         renamed | {prefix + name: tensor for name, tensor in tensors.items()},
         folder / "model.safetensors",
     )
     config = SIZES | {"num_hidden_layers": 1, "bias": False, "rope_scaling": None}
+    if inputs is not None:
+        config |= {"inputs": inputs}
     if fc == "fusion_fc":
         config = {
             "speculators_model_type": "eagle",
@@ -143,7 +152,10 @@ def write_eagle1(
 
     def naive(target: HfTarget) -> NaiveHead:
         weights = target.model.lm_head.weight
-        return NaiveHead(tensors, outside, SIZES, target.model.model.embed_tokens.weight, weights)
+        embedding = target.model.model.embed_tokens.weight
+        return NaiveHead(
+            tensors, outside, SIZES, embedding, weights, inputs=inputs or "feature+token"
+        )
 
     return Written(naive, last_state)
 
@@ -228,6 +240,15 @@ WRITERS: dict[str, Callable[[Path], Written]] = {
     "eagle of Qwen 2, without fc bias": lambda f: write_eagle1(f, fc_bias=False, qkv_bias=True),
     "eagle in speculators": lambda f: write_eagle1(
         f, fc_bias=True, qkv_bias=False, prefix="transformer.", fc="fusion_fc"
+    ),
+    "eagle of features and tokens unshifted": lambda f: write_eagle1(
+        f, fc_bias=True, qkv_bias=False, inputs="feature+unshifted"
+    ),
+    "eagle of features alone": lambda f: write_eagle1(
+        f, fc_bias=True, qkv_bias=False, inputs="feature"
+    ),
+    "eagle of tokens alone": lambda f: write_eagle1(
+        f, fc_bias=True, qkv_bias=False, inputs="token"
     ),
     "eagle3": lambda f: write_eagle3(f, config=reference_config()),
     "eagle3 with a draft vocabulary of all tokens": lambda f: write_eagle3(

@@ -32,7 +32,10 @@ VALUES: dict[str, list[str]] = {
     "--frequency-penalty": NUMBERS,
     "--seed": WHOLE,
     "--stop": ["a", "ab", "", "\udcff", "x" * 201, "\n"],
-    "--tree": ["auto", "chain:1", "chain:4", "tree:8", "tree:26", "chain:0", "bush", "", "tree:²"],
+    "--tree": [
+        *("auto", "chain:1", "chain:4", "tree:8", "tree:26", "chain:0", "bush", "", "tree:²"),
+        *("ranks:0.1.00", "ranks:0.00", "ranks:1", "ranks:"),
+    ],
     "--rule": [*RULE_NAMES, "best", ""],
 }
 PROMPTS = ["why", "", " ", "\udcff", "x" * 200, "日本", "-1"]

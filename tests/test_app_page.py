@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ import pytest
 from fake_bench import FakeBench
 
 from app import build_demo, launch_kwargs
-from app.links import LENGTHS, TREES
+from app.links import TREES
 from app.pages.acts import Acts
 from app.pages.race import EXAMPLES
 from app.replay import Recorded, load_recordings
@@ -39,43 +40,32 @@ def recorded(title: str = "Story") -> Recorded:
     return Recorded(title, recording.trace())
 
 
-def acts(*recordings: Recorded) -> Acts:
-    runner = Runner(lambda _: FakeBench())
+def acts(*recordings: Recorded, pace: float = 0.0) -> Acts:
+    runner = Runner(lambda _: FakeBench(pace=pace))
     runner.start_loading()
     while runner.model.phase == "loading":
         time.sleep(0.01)
     return Acts(runner, recordings)
 
 
-def answer(page: Acts, prompt: str = "Hello") -> list[tuple[Any, ...]]:
-    return list(page.answer(prompt, 32, 0.0, 0, "auto", VISITOR))
+def answer(page: Acts, prompt: str = "Hello") -> list[str]:
+    name, *_ = page.begin(VISITOR)
+    return list(page.answer(prompt, 32, 0.0, 0, "auto", name, VISITOR))
 
 
-def is_untouched(value: Any) -> bool:
-    return value == gr.skip()
+def test_an_answer_streams_to_the_viewer() -> None:
+    kinds = [json.loads(message)["kind"] for message in answer(acts())]
+    assert (kinds[0], kinds[-1]) == ("start", "end")
+    assert {*kinds[1:-1]} == {"events"}
 
 
-def test_an_answer_streams_to_the_viewer_and_ends_with_charts() -> None:
-    *streamed, last = answer(acts())
-    assert json.loads(streamed[0][0])["kind"] == "start"
-    assert json.loads(streamed[-1][0])["kind"] == "end"
-    assert all(is_untouched(value) for shown in streamed for value in shown[1:])
-    viewer, column, over_time, by_depth, by_branch = last
-    assert is_untouched(viewer)
-    assert column["visible"] is True
-    assert len(over_time.data) == 2
-    assert len(by_depth.data) == 1
-    assert len(by_branch.data) == 2
+def test_a_wrong_prompt_ends_in_one_message() -> None:
+    (message,) = answer(acts(), prompt="")
+    assert json.loads(message)["kind"] == "error"
 
 
-def test_an_error_keeps_the_charts() -> None:
-    error, last = answer(acts(), prompt="")
-    assert json.loads(error[0])["kind"] == "error"
-    assert all(is_untouched(value) for value in last)
-
-
-def is_running(buttons: tuple[Any, ...]) -> bool:
-    run, stop = buttons
+def is_running(shown: tuple[Any, ...]) -> bool:
+    *_, run, stop = shown
     assert run["interactive"] != stop["interactive"]
     return bool(stop["interactive"])
 
@@ -85,14 +75,14 @@ def test_the_buttons_are_taken_when_a_run_is_asked_for_and_freed_when_it_is_over
     prompt: str,
 ) -> None:
     page = acts()
-    assert is_running(page.begin(VISITOR))
-    answer(page, prompt)
+    name, *buttons = page.begin(VISITOR)
+    assert is_running(tuple(buttons))
+    list(page.answer(prompt, 32, 0.0, 0, "auto", name, VISITOR))
     assert not is_running(page.buttons(VISITOR))
 
 
 def test_a_late_word_of_one_run_does_not_free_the_buttons_of_the_next() -> None:
     page = acts()
-    page.begin(VISITOR)
     answer(page)
     page.begin(VISITOR)
     assert is_running(page.buttons(VISITOR))
@@ -104,37 +94,59 @@ def test_another_visitors_run_leaves_the_buttons_alone() -> None:
     assert not is_running(page.buttons(OTHER))
 
 
-def test_stop_frees_the_buttons_of_a_run_that_still_waits() -> None:
+def test_a_run_taken_back_before_its_turn_frees_the_buttons_and_ends_without_a_word() -> None:
+    page = acts()
+    first, *_ = page.begin(VISITOR)
+    assert not is_running(page.stop(VISITOR))
+    second, *_ = page.begin(VISITOR)
+    assert list(page.answer("Hello", 32, 0.0, 0, "auto", first, VISITOR)) == []
+    assert is_running(page.buttons(VISITOR))
+    *_, end = page.answer("Hello", 32, 0.0, 0, "auto", second, VISITOR)
+    assert json.loads(end)["kind"] == "end"
+
+
+def test_the_end_of_a_stopped_run_and_not_stop_itself_frees_the_buttons() -> None:
+    page = acts(pace=0.1)
+    name, *_ = page.begin(VISITOR)
+    updates = page.answer("Hello", 512, 0.0, 0, "auto", name, VISITOR)
+    next(updates)
+    with ThreadPoolExecutor() as pool:
+        stopped = pool.submit(page.stop, VISITOR)
+        *_, end = updates
+    assert all(value == gr.skip() for value in stopped.result())
+    assert json.loads(end)["stopped"]
+    assert not is_running(page.buttons(VISITOR))
+
+
+def test_a_visitor_who_leaves_takes_the_waiting_run_along() -> None:
     page = acts()
     page.begin(VISITOR)
-    _, *buttons = page.stop(VISITOR)
-    assert not is_running(tuple(buttons))
+    page.leave(VISITOR)
+    assert not is_running(page.buttons(VISITOR))
 
 
-def first_seen(page: Acts) -> list[tuple[Any, ...]]:
-    async def collect() -> list[tuple[Any, ...]]:
+def first_seen(page: Acts) -> list[str]:
+    async def collect() -> list[str]:
         return [shown async for shown in page.open_page()]
 
     return asyncio.run(collect())
 
 
-def test_a_page_opens_on_a_recorded_run_with_its_charts() -> None:
+def test_a_page_opens_on_a_recorded_run() -> None:
     (shown,) = first_seen(acts(recorded()))
-    message = json.loads(shown[0])
+    message = json.loads(shown)
     assert (message["kind"], message["label"]) == ("trace", "Recorded run: Story")
     assert message["text"].startswith("Ready: fake-target")
-    assert len(shown[2].data) == 2
 
 
 def test_a_page_without_recordings_opens_on_the_models_state() -> None:
     (shown,) = first_seen(acts())
-    assert json.loads(shown[0])["kind"] == "status"
-    assert all(is_untouched(value) for value in shown[1:])
+    assert json.loads(shown)["kind"] == "status"
 
 
 def test_a_recorded_run_can_be_opened() -> None:
     shown = acts(recorded(), recorded("Other")).replay(1)
-    assert json.loads(shown[0])["label"] == "Recorded run: Other"
+    assert json.loads(shown)["label"] == "Recorded run: Other"
 
 
 def test_stop_frees_the_buttons_even_when_nothing_runs() -> None:
@@ -171,7 +183,6 @@ def test_every_tree_on_the_page_exists() -> None:
     for _, tree in TREES:
         if tree != "auto":
             plan_named(tree, siblings="one_hot")
-    RunOptions(max_new_tokens=LENGTHS[1])
 
 
 def test_the_page_is_served_quietly_and_to_this_machine() -> None:

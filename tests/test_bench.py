@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
+from unittest import mock
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from eagle_core.bench import __main__ as command
 from eagle_core.bench.questions import Question, load_questions, spread
 from eagle_core.bench.report import FORMULAS, Estimate, report, tau
-from eagle_core.bench.rivals import Generate, RivalAnswer, open_rivals
+from eagle_core.bench.rivals import Generate, LlamaCpp, RivalAnswer, open_rivals
 from eagle_core.bench.run import (
     LaneFigures,
     Row,
@@ -111,7 +112,7 @@ def test_the_figures_of_a_lane_are_of_its_decode_phase() -> None:
 
 
 def test_a_lane_that_decoded_nothing_has_no_speed() -> None:
-    assert figures(lane("eagle", prefill()), wall_ms=0.0).tokens_per_s == 0.0
+    assert figures(lane("eagle", prefill())).tokens_per_s == 0.0
 
 
 def test_what_a_step_leaves_outside_its_own_clock_is_the_hosts(
@@ -510,6 +511,42 @@ def test_generate_of_a_real_model_is_timed_from_its_first_token() -> None:
         assert text in (None, answer.tokens), "all of them decode greedily"
         text = answer.tokens
     assert rival.name == "prompt-lookup"
+
+
+def fake_llama_cpp(answered: dict[str, Any]) -> Any:
+    asked: list[dict[str, Any]] = []
+
+    def answer(self: object, question: dict[str, Any]) -> dict[str, Any]:
+        asked.append(question)
+        return answered
+
+    package = mock.MagicMock()
+    package.Server = type("Server", (), {"__init__": mock.Mock(return_value=None)})
+    package.Server.handle_completions = answer
+    package.asked = asked
+    return package
+
+
+def test_llama_cpp_is_asked_greedily_for_this_very_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = {
+        "timings": {"prompt_ms": 5.5, "predicted_ms": 40.0},
+        "__verbose": {"tokens": [7, 8, 9]},
+    }
+    package = fake_llama_cpp(answered)
+    monkeypatch.setitem(sys.modules, "xllamacpp", package)
+    rival = LlamaCpp(Path("x.gguf"), threads=2)
+    assert rival.answer([1, 2, 3], max_new_tokens=9) == RivalAnswer((7, 8, 9), 5.5, 40.0)
+    (asked,) = package.asked
+    assert (asked["prompt"], asked["n_predict"], asked["temperature"]) == ([1, 2, 3], 9, 0.0)
+    assert asked["cache_prompt"] is False, "or its second answer would have no prefill"
+
+
+def test_an_answer_of_llama_cpp_that_is_none_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "xllamacpp", fake_llama_cpp({"error": "no room"}))
+    with pytest.raises(OptionError, match=r"llama\.cpp answered .*no room"):
+        LlamaCpp(Path("x.gguf"), threads=2).answer([1], max_new_tokens=9)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,6 @@ def test_a_recorded_run_is_there_at_first_sight(visit: Visit) -> None:
     assert visit.text(".ev-badge") == "Recorded run: Story"
     assert visit.text(".ev-speedup").endswith(TIMES)
     visit.page.wait_for_selector(".ev-node >> nth=20")
-    visit.page.wait_for_selector("#by-depth .js-plotly-plot")
 
 
 def test_a_run_fills_both_lanes_and_ends_with_a_verdict(visit: Visit) -> None:
@@ -73,6 +72,16 @@ def test_stop_keeps_what_was_done_and_the_page_usable(visit: Visit) -> None:
     visit.page.wait_for_selector("#run:enabled")
     visit.ask("Again", length=16)
     visit.wait_for_status("Done.")
+
+
+def test_stop_takes_the_run_that_was_asked_for_a_moment_ago(visit: Visit) -> None:
+    for _ in range(3):
+        visit.ask("Short", length=16)
+        visit.wait_for_status("Done.")
+        visit.ask("Long", length=512)
+        visit.page.click("#stop")
+        visit.wait_for_status("Stopped")
+        visit.page.wait_for_selector("#run:enabled")
 
 
 def test_time_is_moved_by_slider_bars_and_tokens(visit: Visit) -> None:
@@ -187,5 +196,8 @@ def test_the_real_app_answers_a_prompt(browser: Any, tmp_path: Path) -> None:
         visit.page.focus(".ev-panel")
         visit.page.keyboard.press("Home")
         visit.see(TITLE, "Step 1 of ")
+        visit.ask("Write a very long story about the sea.", length=512)
+        visit.page.click("#stop")
+        visit.wait_for_status("Stopped")
         visit.close()
         assert visit.complaints == []

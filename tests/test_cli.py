@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from eagle_core.errors import EagleError, PromptError
 from eagle_core.options import RunOptions
 from eagle_core.recording import Recording
 from eagle_core.text import TextStream
-from eagle_core.trace import Event, StopReason
+from eagle_core.trace import Event, StopReason, Turn
 from eagle_core.trace_json import load_trace
 
 ROOT = Path(__file__).parent.parent
@@ -29,15 +29,18 @@ class Bench:
     def __init__(self, after: int | None = None, error: BaseException | None = None) -> None:
         self._after, self._error = after, error
         self.asked: list[tuple[str, RunOptions]] = []
+        self.earlier: list[list[str]] = []
 
-    def race(self, prompt: str, options: RunOptions) -> Recording:
+    def race(self, prompt: str, options: RunOptions, *, earlier: Sequence[Turn] = ()) -> Recording:
         self.asked.append((prompt, options))
+        self.earlier.append([f"{turn.role}: {turn.content}" for turn in earlier])
         lanes = {lane.method: iter(lane.events) for lane in plain_and_eagle().lanes}
         return Recording(
             prompt,
             lanes | {"eagle": self._breaking(lanes["eagle"])},
             settings=SETTINGS,
             environment=ENVIRONMENT,
+            earlier=tuple(earlier),
             piece=lambda token: f"<{token}>",
             stream=lambda: TextStream(lambda ids: "".join(f"<{token}>" for token in ids)),
         )
@@ -52,7 +55,7 @@ class Bench:
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[Bench], Bench]:
     def put(bench: Bench) -> Bench:
-        monkeypatch.setattr(cli, "load_workbench", lambda options: bench)
+        monkeypatch.setattr(cli, "load_workbench", lambda options, **more: bench)
         return bench
 
     return put
@@ -81,6 +84,52 @@ def test_flags_become_options(use: Callable[[Bench], Bench]) -> None:
     assert bench.asked[0][1] == RunOptions(
         *(9, 0.5, 0.9, 4, 7, "chain:2", "one_hot"), *(0.1, 1.2, 0.3, -1.0, ("END", "###"))
     )
+
+
+def test_turns_are_asked_one_after_the_other_with_all_that_was_said(
+    use: Callable[[Bench], Bench], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    bench = use(Bench())
+    file = tmp_path / "trace.json"
+    assert cli.main(["generate", "a", "--turn", "b", "--turn", "c", "--trace", str(file)]) == 0
+    assert [prompt for prompt, _ in bench.asked] == ["a", "b", "c"]
+    first = ["user: a", f"assistant: {TEXT}"]
+    assert bench.earlier == [[], first, [*first, "user: b", f"assistant: {TEXT}"]]
+    assert "\n> b\n" in capsys.readouterr().out
+    last = load_trace(file.read_text("utf-8"))
+    assert (last.prompt, len(last.earlier)) == ("c", 4)
+
+
+def test_messages_of_a_file_come_before_the_prompt(
+    use: Callable[[Bench], Bench], tmp_path: Path
+) -> None:
+    bench = use(Bench())
+    file = tmp_path / "messages.json"
+    file.write_text('[{"role": "system", "content": "s"}, {"role": "user", "content": "a"}]')
+    assert cli.main(["generate", "b", "--messages", str(file)]) == 0
+    assert bench.earlier == [["system: s", "user: a"]]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "5", "{}", '["a"]', '[{"role": "user"}]', "[" * 100_000, None),
+        *('[{"role": "judge", "content": "x"}]', '[{"role": "user", "content": 5}]'),
+    ],
+)
+def test_messages_that_are_none_end_in_one_sentence(
+    use: Callable[[Bench], Bench],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    content: str | None,
+) -> None:
+    use(Bench())
+    file = tmp_path / "messages.json"
+    if content is not None:
+        file.write_text(content)
+    assert cli.main(["generate", "b", "--messages", str(file)]) == (content != "{}")
+    err = capsys.readouterr().err
+    assert err.count("\n") == (content != "{}")
 
 
 def test_model_flags_reach_the_workbench(monkeypatch: pytest.MonkeyPatch) -> None:

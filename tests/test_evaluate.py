@@ -22,7 +22,8 @@ from eagle_core.drafters.head import EagleHead
 from eagle_core.training.batches import batch_of
 from eagle_core.training.corpus import Corpus
 from eagle_core.training.evaluate import Validator, one_later
-from eagle_core.training.features import FeatureStore, compute_features
+from eagle_core.training.feature_store import FeatureStore
+from eagle_core.training.features import compute_features
 
 
 @pytest.fixture

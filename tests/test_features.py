@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import json
 import os
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from training_toys import (
 
 from eagle_core.errors import CorpusError
 from eagle_core.training.corpus import Corpus
-from eagle_core.training.features import INDEX, ROWS, FeatureStore, compute_features
+from eagle_core.training.feature_store import INDEX, ROWS, FeatureStore
+from eagle_core.training.features import compute_features
 from eagle_core.training.files import write_atomically
 
 
@@ -79,6 +81,48 @@ def test_features_of_another_corpus_or_target_are_refused(
     (folder / ROWS).write_bytes(b"short")
     with pytest.raises(CorpusError, match="shorter than its index says"):
         FeatureStore(folder, corpus=corpus, spec=target.spec)
+
+
+def test_tapped_states_are_kept_side_by_side_and_found_across_folders(
+    corpus: Corpus, target: ToyTarget, store: FeatureStore, tmp_path: Path
+) -> None:
+    compute_features(corpus, target, tmp_path / "tapped", taps=(1, 0))
+    folders = (tmp_path / "features", tmp_path / "tapped")
+    both = FeatureStore(*folders, corpus=corpus, spec=target.spec)
+    tokens = torch.from_numpy(corpus.tokens[corpus.rows(2)].astype(np.int64))
+    expected = target.prefill(tokens, taps=(0, 2, 1)).features
+    found = both.rows(corpus.rows(2), taps=(0, 2, 1))
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(both.rows(corpus.rows(2)), store.rows(corpus.rows(2)))
+
+
+def test_states_that_no_folder_holds_are_named(
+    corpus: Corpus, target: ToyTarget, store: FeatureStore, tmp_path: Path
+) -> None:
+    with pytest.raises(CorpusError, match=r"without the states 0, 1; expected .*; try `features"):
+        store.require((0, 1, 2))
+    for taps in ((0, 3), (1, 1)):
+        with pytest.raises(CorpusError, match="expected different numbers from 0 to 2"):
+            compute_features(corpus, target, tmp_path / "tapped", taps=taps)
+
+
+def test_an_index_that_names_no_states_is_of_the_last(
+    corpus: Corpus, target: ToyTarget, store: FeatureStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "features" / INDEX
+    index = json.loads(path.read_text())
+    del index["taps"]
+    path.write_text(json.dumps(index))
+    old = FeatureStore(tmp_path / "features", corpus=corpus, spec=target.spec)
+    assert torch.equal(old.rows(corpus.rows(2)), store.rows(corpus.rows(2)))
+
+
+def test_several_workers_write_what_one_writes(
+    corpus: Corpus, target: ToyTarget, store: FeatureStore, tmp_path: Path
+) -> None:
+    compute_features(corpus, target, tmp_path / "two", num_workers=2, flush_tokens=4)
+    for name in (ROWS, INDEX):
+        assert (tmp_path / "two" / name).read_bytes() == (tmp_path / "features" / name).read_bytes()
 
 
 def test_a_full_disk_is_said_in_one_sentence_and_leaves_the_old_file(tmp_path: Path) -> None:

@@ -25,7 +25,9 @@ def test_lengths_rise_up_to_what_can_be_read() -> None:
     assert [point.num_tokens for point in points] == [16, 40, 94]
     for point in points:
         assert point.verify.rows[0] == 1
-        assert point.eagle_ms_per_token <= point.plain_ms_per_token, "plain steps are a tree too"
+        assert point.eagle_ms_per_token <= 1.001 * point.plain_ms_per_token, (
+            "plain steps are a tree too"
+        )
     peaks = [point.peak_bytes for point in points]
     assert peaks == sorted(peaks)
 

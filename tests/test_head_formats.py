@@ -38,6 +38,7 @@ def target() -> HfTarget:
 
 KINDS = {"eagle": ("eagle", "speculators"), "eagle3": ("eagle3", "specforge", "speculators")}
 ONLY_SPECULATORS = ("normed before", "Qwen 3 layer")
+ONLY_OURS = ("unshifted", "alone")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -50,6 +51,8 @@ def test_a_head_goes_through_every_layout_unchanged_or_is_refused(
     has = KINDS["eagle3" if isinstance(before.config, Eagle3Config) else "eagle"]
     if any(words in written_in for words in ONLY_SPECULATORS):
         has = ("speculators",)
+    if any(words in written_in for words in ONLY_OURS):
+        has = ("eagle",)
     if layout not in has:
         with pytest.raises(HeadError, match=rf"layout {layout} for an? .*; expected"):
             write_head(out, before, layout=layout)
@@ -136,6 +139,7 @@ def test_the_tensors_tell_the_kind_whatever_the_config_says(tmp_path: Path) -> N
         ("speculators", {"some_new_setting": 1}, "unknown keys some_new_setting"),
         ("speculators", {"transformer_layer_config": {"model_type": "mamba"}}, "mamba layers"),
         ("eagle in speculators", {"layernorms": True}, "layernorms = True"),
+        ("eagle", {"inputs": "feature+future"}, "inputs 'feature.future'"),
     ],
 )
 def test_a_setting_that_would_make_another_head_is_refused_in_one_sentence(

@@ -10,7 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from eagle_core.drafters.files import VOCABULARY, WEIGHTS
+from eagle_core.drafters import heads
+from eagle_core.drafters.files import HEADER_BYTES, VOCABULARY, WEIGHTS
 from eagle_core.drafters.head import EagleHead, HeadConfig
 from eagle_core.drafters.heads import load_head, save_head
 from eagle_core.errors import HeadError
@@ -149,7 +150,25 @@ def test_an_absent_or_truncated_file_ends_in_one_sentence(saved: Path, name: str
         load_head(saved, spec=SPEC)
 
 
-def test_a_head_beyond_the_size_of_a_file_is_not_written(tmp_path: Path) -> None:
-    head = EagleHead(dataclasses.replace(CONFIG, intermediate_size=100_000))
-    with pytest.raises(HeadError, match="bytes; expected at most"):
-        save_head(tmp_path, head, dtype=torch.float16)
+def test_a_head_beyond_the_size_of_a_file_becomes_shards_and_may_shrink_again(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heads, "MAX_FILE_BYTES", HEADER_BYTES + 5000)
+    head = EagleHead(CONFIG)
+    save_head(saved, head, dtype=torch.float32)
+    shards = sorted(saved.glob("model*.safetensors"))
+    assert len(shards) > 2
+    assert all(shard.stat().st_size <= HEADER_BYTES + 5000 for shard in shards)
+    for name, weight in load_head(saved, spec=SPEC).head.state_dict().items():
+        assert torch.equal(weight, head.state_dict()[name])
+    monkeypatch.undo()
+    save_head(saved, head, dtype=torch.float32)
+    assert [path.name for path in saved.glob("model*")] == [WEIGHTS]
+
+
+def test_a_tensor_beyond_the_size_of_a_file_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heads, "MAX_FILE_BYTES", HEADER_BYTES + 2000)
+    with pytest.raises(HeadError, match=r"fc\.weight of 2304 bytes; expected at most 2000"):
+        save_head(tmp_path, EagleHead(CONFIG), dtype=torch.float16)

@@ -2,45 +2,99 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
-from app.links import Link, read_link
+from app.links import BOUNDS, Link, read_link
+from eagle_core.options import RULE_NAMES, RunOptions
+from eagle_core.trace import Turn
 
-NOTHING = Link(None, None, None, None, None, None)
+EARLIER = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+PARTS = {
+    "run": "Story",
+    "prompt": "Why?",
+    "earlier": json.dumps(EARLIER),
+    "lane": "eagle",
+    "max_new_tokens": "64",
+    "temperature": "0.35",
+    "seed": "7",
+    "tree": "ranks:0.1.00",
+    "top_p": "0.9",
+    "top_k": "40",
+    "min_p": "0.05",
+    "repetition_penalty": "1.1",
+    "presence_penalty": "-1",
+    "frequency_penalty": "0.5",
+    "rule": "seeded",
+    "stop": '["END", "#"]',
+}
 
 
 def test_every_part_that_fits_is_taken() -> None:
-    link = read_link(
-        {
-            "run": "Story",
-            "prompt": "Why?",
-            "length": "64",
-            "temperature": "0.35",
-            "seed": "7",
-            "tree": "tree:8",
-        }
-    )
-    assert link.run == "Story"
-    assert link.form == ("Why?", 64, 0.35, 7, "tree:8")
+    link = read_link(PARTS)
+    assert (link.run, link.prompt) == ("Story", "Why?")
+    assert link.earlier == (Turn("user", "a"), Turn("assistant", "b"))
+    assert link.options == {
+        "max_new_tokens": 64,
+        "temperature": 0.35,
+        "seed": 7,
+        "tree": "ranks:0.1.00",
+        "top_p": 0.9,
+        "top_k": 40,
+        "min_p": 0.05,
+        "repetition_penalty": 1.1,
+        "presence_penalty": -1,
+        "frequency_penalty": 0.5,
+        "rule": "seeded",
+        "stop": "END\n#",
+    }
+    assert link.options.keys() == {field.name for field in fields(RunOptions)}
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("length", value) for value in ("15", "513", "64.5", "nan", "inf", "", "x", 64, None)),
-        *(("temperature", value) for value in ("-0.1", "2.1", "nan", "1e999", [], True)),
+        *(("max_new_tokens", value) for value in ("15", "513", "64.5", "nan", "inf", "", "x", 64)),
+        *(("temperature", value) for value in ("-0.1", "2.1", "nan", "1e999", [], True, None)),
         *(("seed", value) for value in ("-1", "0.5", str(2**64))),
-        *(("tree", value) for value in ("tree:999999", "", 8, {})),
+        *(("tree", value) for value in ("tree:999999", "", 8, {}, "ranks:1", "ranks:")),
         *(("prompt", value) for value in ("", "   ", "a" * 100_000, "\ud800", 5)),
         *(("run", value) for value in (3, None, ["Story"])),
+        *(("rule", value) for value in ("best", "", 3)),
+        *(("stop", value) for value in ("END", "[5]", '["a\\nb"]', '[""]', "5", "[" * 100_000)),
+        *(("top_p", value) for value in ("0", "1.1")),
+        ("later", "x"),
     ],
 )
 def test_a_part_that_does_not_fit_leaves_its_field_alone(name: str, value: Any) -> None:
-    assert read_link({name: value}) == NOTHING
+    assert read_link({name: value}) == Link()
 
 
 @pytest.mark.parametrize("data", [None, [], "run=Story", 5, {}])
 def test_what_is_no_link_is_nothing(data: Any) -> None:
-    assert read_link(data) == NOTHING
+    assert read_link(data) == Link()
+
+
+@pytest.mark.parametrize(
+    "earlier", ["x", "5", '["a"]', "[5]", '[{"role": "user"}]', "[" * 100_000, '[{"role": "x"}]']
+)
+def test_a_follow_up_whose_conversation_does_not_fit_is_not_asked_without_it(earlier: str) -> None:
+    assert read_link({"prompt": "And why?", "earlier": earlier}) == Link()
+
+
+@pytest.mark.parametrize("rule", RULE_NAMES)
+@pytest.mark.parametrize("temperature", ["0", "0.2", "1"])
+def test_the_rule_that_auto_stands_for_is_auto_again(rule: str, temperature: str) -> None:
+    """Else moving the temperature would leave a rule that does not suit it."""
+    usual = RunOptions(temperature=float(temperature)).resolved_rule
+    link = read_link({"rule": rule, "temperature": temperature})
+    assert link.options["rule"] == ("auto" if rule == usual else rule)
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_the_forms_bounds_lie_within_the_engines(name: str) -> None:
+    for bound in BOUNDS[name]:
+        RunOptions(**{name: bound})

@@ -20,7 +20,8 @@ from eagle_core.drafters.head import EagleHead
 from eagle_core.errors import OptionError
 from eagle_core.training.batches import batch_of, packed, shuffled, with_pairs
 from eagle_core.training.corpus import Corpus
-from eagle_core.training.features import FeatureStore, compute_features
+from eagle_core.training.feature_store import FeatureStore
+from eagle_core.training.features import compute_features
 from eagle_core.training.objectives import LossWeights, loss_of, with_noise
 from eagle_core.training.settings import TrainingSettings, rate_at
 
@@ -115,10 +116,10 @@ def test_the_first_rows_of_a_self_fed_step_teach_nothing(
 def test_noise_has_the_papers_range_or_the_codes(corpus: Corpus, store: FeatureStore) -> None:
     batch = batch_of(corpus, store, [2, 5])
     draw = torch.Generator().manual_seed(0)
-    assert with_noise(batch, noise="none", generator=draw) is batch.features
-    paper = with_noise(batch, noise="paper", generator=draw) - batch.features
+    assert with_noise(batch, noise="none", generator=draw) is batch
+    paper = with_noise(batch, noise="paper", generator=draw).features - batch.features
     assert 0.09 < paper.abs().max() <= 0.1001
-    code = with_noise(batch, noise="code", generator=draw) - batch.features
+    code = with_noise(batch, noise="code", generator=draw).features - batch.features
     limit = 0.1 * 512 / batch.lengths[1]
     assert 0.9 * limit < code[batch.lengths[0] :].abs().max() <= limit + 1e-4
 

@@ -7,6 +7,7 @@ import pytest
 from eagle_core.dynamic import DynamicPlan
 from eagle_core.errors import OptionError
 from eagle_core.plans import TREE_SIZES, chain, plan_named, static_tree
+from eagle_core.shapes import read_shape, shape_name, shape_of
 from eagle_core.tree import TreePlan, path_in
 
 # `mc_sim_7b_63` of EAGLE-1's released code: nodes by the rank of each choice from the root down.
@@ -57,6 +58,8 @@ def test_a_chain_is_one_node_a_level() -> None:
         ("chain:32", chain(32)),
         ("tree:1", static_tree(1)),
         *((f"tree:{size}", static_tree(size)) for size in TREE_SIZES),
+        ("ranks:0.00.000", chain(3)),
+        ("ranks:01.0.00.1", TreePlan((None, 0, 0, 1, 1))),
     ],
 )
 def test_a_name_stands_for_its_plan(name: str, plan: TreePlan) -> None:
@@ -99,3 +102,10 @@ def test_a_dynamic_tree_has_the_heads_best_children_whatever_is_asked(
 def test_another_name_is_refused_with_the_names_there_are(name: str) -> None:
     with pytest.raises(OptionError, match="expected auto, best, chain:1 to chain:32, tree:1 to"):
         plan_named(name, siblings="one_hot")
+
+
+@pytest.mark.parametrize("plan", [chain(1), chain(32), *map(static_tree, range(1, 26))])
+def test_every_named_tree_can_be_written_out_node_by_node(plan: TreePlan) -> None:
+    name = shape_name(shape_of(plan))
+    assert plan_named(name, siblings="one_hot") == plan
+    assert shape_name(read_shape(name)) == name

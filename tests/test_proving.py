@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from typing import Any
 
 import pytest
 import torch
 from benches import tiny_bench
 from torch import Tensor
+from toys import written
 
 from eagle_core import cli, contests
 from eagle_core.chi_square import Fit
 from eagle_core.compare import Divergence
+from eagle_core.drafters.eagle import EagleDrafter
+from eagle_core.errors import PromptError
 from eagle_core.options import RunOptions
+from eagle_core.plans import plan_named
 from eagle_core.progress import no_progress
-from eagle_core.proving import GreedyProof, Proof, SampledProof, least_certain, prove, report
+from eagle_core.proof_report import report
+from eagle_core.proving import GreedyProof, Proof, SampledProof, prove
+from eagle_core.sampled_steps import SampledSteps, most_telling
+from eagle_core.sampling import LawMaker, SeededChance
+from eagle_core.targets.base import TargetRead
+from eagle_core.targets.hf import HfRun
 
 PROMPTS = ("why is the sky blue", "hello there", "tell me")
 
@@ -40,6 +51,7 @@ def test_every_lossless_rule_is_proved(options: dict[str, object]) -> None:
     assert proof.holds, report(proof, RunOptions(temperature=1.5), where="")
     assert proof.greedy.divergences == ()
     assert [fit.num_samples for fit in proof.sampled.fits[::2]] == [120, 120]
+    assert all(fit.num_samples > 10 for fit in proof.sampled.fits[1::2])
     assert 0.0 < proof.sampled.smallest_deviation < 0.5
 
 
@@ -50,7 +62,7 @@ def test_a_lossy_rule_fails() -> None:
 def test_a_biased_rule_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """The target law stays as it was after a refusal."""
     monkeypatch.setattr(contests.IidContest, "refuse", lambda self, token: None)
-    proof = proved(rule="iid", temperature=3.0)
+    proof = proved(num_samples=500, rule="iid")
     assert not proof.sampled.holds
     assert proof.greedy.holds
 
@@ -65,15 +77,85 @@ def _all_seeing(parents: tuple[int | None, ...], num_cached: int, *, dtype: torc
     return torch.zeros(len(parents), num_cached + len(parents), dtype=dtype)
 
 
-def test_the_context_ends_where_the_target_is_least_certain() -> None:
+def test_the_context_ends_where_target_and_draft_leave_most_open_twice_in_a_row() -> None:
     bench = tiny_bench()
     prompt, answer = [3, 1, 4], [1, 5, 9, 2, 6]
-    entropies = []
+    wanted = RunOptions(temperature=0.7, top_k=5, frequency_penalty=0.5)
+    off = []
     for end in range(1, len(answer) + 1):
-        read = bench.target.open().prefill(torch.tensor([*prompt, *answer[:end]]))
-        law = read.logits[-1].softmax(-1)
-        entropies.append(float(-(law * law.log()).sum()))
-    assert least_certain(bench.target, prompt, answer) == entropies.index(max(entropies))
+        text, laws = [*prompt, *answer[:end]], LawMaker(wanted).after(written(prompt, answer[:end]))
+        law = laws.law(bench.target.open().prefill(torch.tensor(text)).logits[-1])
+        drafter = bench.open_drafter()
+        before = torch.tensor(text[:-1])
+        drafter.begin(before, bench.target.open().prefill(before, taps=drafter.taps))
+        one_draft = plan_named("chain:1", siblings="iid")
+        tree = drafter.grow_tree(text[-1], plan=one_draft, laws=laws, chance=SeededChance(3))
+        kept = float(torch.minimum(law, tree.laws[0]).sum())
+        off.append(abs(float(law.max()) - 0.5) + abs(kept - 0.5))
+    sums = [this + following for this, following in itertools.pairwise(off)]
+    assert most_telling(bench, prompt, answer, wanted) == sums.index(min(sums))
+    assert most_telling(bench, prompt, answer[:1], wanted) == 0
+
+
+def test_every_sampled_step_starts_from_one_prefill_and_one_pass_of_the_head(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, prefilled = [], []
+    begin, prefill = EagleDrafter.begin, HfRun.prefill
+    monkeypatch.setattr(EagleDrafter, "begin", lambda *args: begun.append(begin(*args)))
+
+    def counted(run: HfRun, tokens: Tensor, **taps: Any) -> TargetRead:
+        prefilled.append(len(tokens))
+        return prefill(run, tokens, **taps)
+
+    monkeypatch.setattr(HfRun, "prefill", counted)
+    bench = tiny_bench()
+    steps = SampledSteps(bench, [3, 1, 4], [1, 5, 9, 2, 6], RunOptions(temperature=1.5))
+    num_before = len(begun), len(prefilled)
+    steps.fits(40, lambda share: None)
+    assert (len(begun), len(prefilled)) == num_before
+
+
+def test_steps_asked_for_again_from_one_place_are_those_of_fresh_drafters() -> None:
+    """Same chance, same tree, whether the drafter has drafted from here before or not."""
+    bench, wanted = tiny_bench(), RunOptions(temperature=1.5)
+    prompt = torch.tensor([3, 1, 4, 1])
+    plan = plan_named("tree:8", siblings="without_replacement")
+
+    def grown(drafter: EagleDrafter, seed: int) -> tuple[object, ...]:
+        laws, chance = LawMaker(wanted), SeededChance(seed)
+        tree = drafter.grow_tree(5, plan=plan, laws=laws, chance=chance)
+        return tree.tokens, tree.parents, tree.log_probs
+
+    def begun() -> EagleDrafter:
+        drafter = bench.open_drafter()
+        drafter.begin(prompt, bench.target.open().prefill(prompt, taps=drafter.taps))
+        return drafter
+
+    seasoned = begun()
+    trees = [grown(seasoned, seed) for seed in range(6)]
+    assert trees == [grown(begun(), seed) for seed in range(6)]
+    assert len({tree[0] for tree in trees}) > 1
+
+
+def test_a_prompt_behind_which_no_sampled_step_fits_is_refused_before_any_work() -> None:
+    limit = tiny_bench().target.spec.max_positions
+    with pytest.raises(PromptError, match=f"a prompt of {limit - 1} tokens; expected at most"):
+        prove(
+            tiny_bench(),
+            ["a" * (limit - 1)],
+            RunOptions(max_new_tokens=12, temperature=1.0),
+            num_samples=1,
+            progress=no_progress,
+        )
+
+
+@pytest.mark.parametrize("num_new", [1, 2])
+def test_a_proof_over_very_short_answers_and_one_sample_ends_in_words(num_new: int) -> None:
+    proof = proved(num_samples=1, max_new_tokens=num_new)
+    text = report(proof, RunOptions(temperature=1.5), where="")
+    assert "too few tokens to tell this law from another" in text
+    assert proof.sampled.smallest_deviation == 1.0
 
 
 def sampled(*p_values: float) -> SampledProof:
@@ -129,7 +211,7 @@ def test_the_command_ends_with_its_verdict(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(cli, "load_workbench", lambda options: tiny_bench())
+    monkeypatch.setattr(cli, "load_workbench", lambda options, **more: tiny_bench())
     flags = f"--rule {rule} --samples 300 --temperature 1.5 --max-new-tokens 8 --prompt hello"
     assert cli.main(["prove", *flags.split()]) == code
     out, err = capsys.readouterr()

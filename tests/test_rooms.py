@@ -21,6 +21,12 @@ WITHOUT_TORCH = (
     *(f"eagle_core.{name}" for name in ("trace_json", "summary", "race", "recording", "progress")),
     *(f"eagle_core.{name}" for name in ("cost", "cli", "sequence", "text", "planning", "dynamic")),
     *(f"eagle_core.{name}" for name in ("calibration", "auto", "optimum")),
+    *(f"eagle_core.{name}" for name in ("cost", "cli", "sequence", "text", "insight")),
+    *(
+        f"eagle_core.{name}"
+        for name in ("shapes", "expected", "conversation", "citation", "trace_files")
+    ),
+    *(f"eagle_core.{name}" for name in ("report", "report_forms", "reporting")),
 )
 """What a recorded trace needs to be opened and recounted, and what --help needs to be printed."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -16,11 +16,12 @@ from app.settings import Settings
 from eagle_core.errors import TargetError
 from eagle_core.options import RunOptions
 from eagle_core.text import MAX_PROMPT_CHARACTERS
+from eagle_core.trace import Turn
 
 
 def ask(prompt: str = "Hello", **changes: Any) -> Ask:
     entered = {"max_new_tokens": 32, "temperature": 0.0, "seed": 0, "tree": "auto"} | changes
-    return Ask(prompt, **entered)
+    return Ask(prompt, entered)
 
 
 def runner_of(bench: FakeBench) -> Runner:
@@ -140,8 +141,10 @@ def test_a_prompt_of_the_greatest_length_is_let_through() -> None:
 
 
 class BrokenBench(FakeBench):
-    def race(self, prompt: str, options: RunOptions) -> FakeRecording:
-        return BrokenRecording(self, prompt, options)
+    def race(
+        self, prompt: str, options: RunOptions, *, earlier: Sequence[Turn] = ()
+    ) -> FakeRecording:
+        return BrokenRecording(self, prompt, options, tuple(earlier))
 
 
 class BrokenRecording(FakeRecording):

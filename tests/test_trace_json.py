@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from made import EXAMPLES, chain_step, lane, plain_and_eagle, prefill, trace
 
 from eagle_core import trace_json
+from eagle_core.citation import CITATION
 from eagle_core.errors import TraceError
 from eagle_core.trace import (
     Event,
@@ -26,6 +27,7 @@ from eagle_core.trace import (
     StopReason,
     TopLaw,
     Trace,
+    Turn,
     Verdict,
 )
 from eagle_core.trace_json import dump_trace, event_from_json, event_to_json, load_trace
@@ -175,9 +177,23 @@ def test_a_loaded_trace_has_the_figures_of_the_recorded_one() -> None:
 def test_a_trace_of_the_first_version_is_read_with_its_later_options_at_rest() -> None:
     later = {field.name for field in fields(Settings) if field.default is not MISSING}
     old = {name: value for name, value in GOOD["settings"].items() if name not in later}
-    loaded = load_trace(json.dumps(GOOD | {"version": 1, "settings": old}))
+    data = GOOD | {"version": 1, "settings": old}
+    del data["earlier"]
+    loaded = load_trace(json.dumps(data))
     assert later
     assert loaded == plain_and_eagle()
+
+
+def test_a_conversation_is_kept_and_the_second_version_had_none() -> None:
+    turns = (Turn("system", "s"), Turn("user", "a"), Turn("assistant", ""))
+    made = replace(plain_and_eagle(), earlier=turns)
+    assert load_trace(dump_trace(made)) == made
+    old = json.loads(dump_trace(made)) | {"version": 2}
+    assert load_trace(json.dumps(old)).earlier == ()
+
+
+def test_a_saved_trace_says_how_to_cite_it() -> None:
+    assert json.loads(dump_trace(plain_and_eagle()))["cite"] == CITATION
 
 
 # Damage.
@@ -244,7 +260,7 @@ def test_nothing_can_be_left_out(place: tuple[Any, ...]) -> None:
     loaded = loads_or_is_refused(json.dumps(changed(GOOD, place, leave_out)))
     may_go = (
         place != ("settings", "stop") and place[-1] in ("stop", "notice", "bonus", "torch")
-    ) or place[:1] == ("pieces",)
+    ) or place[:1] in (("pieces",), ("cite",))
     is_whole_item = place[0] == "lanes" and isinstance(place[-1], int) and place[-2] != "text"
     if loaded is not None:
         assert (may_go and place != ("pieces",)) or is_whole_item, f"{place} is missed by nobody"
@@ -366,7 +382,7 @@ def test_deep_nesting_is_refused(nested: str) -> None:
         ("null", "trace is NoneType; expected an object"),
         ("[]", "trace is list"),
         ("{}", "trace without 'version'"),
-        ('{"version": 3}', "a trace of version 3; expected version 1 or 2; try recording it again"),
+        ('{"version": 4}', "a trace of version 4; expected version 1 to 3; try recording it again"),
         ('{"version": "1"}', "trace.version is '1'"),
     ],
 )

@@ -8,31 +8,31 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from training_toys import (
     ALL_TOKENS,
     CONFIG,
     LENGTHS,
-    D,
     ToyTarget,
-    V,
     corpus_of,
+    saved_corpus,
+    stand_in_llama,
 )
-from transformers import LlamaConfig, LlamaForCausalLM
 
-from eagle_core.drafters.head import EagleHead
+from eagle_core.drafters.head import INPUTS, EagleHead
 from eagle_core.drafters.heads import load_head
 from eagle_core.errors import CorpusError
 from eagle_core.targets.hf import HfTarget
 from eagle_core.training.__main__ import main
 from eagle_core.training.batches import batch_of
+from eagle_core.training.card import READS
 from eagle_core.training.checkpoint import CHECKPOINT, RunFolder
 from eagle_core.training.corpus import Corpus
 from eagle_core.training.evaluate import Validator
 from eagle_core.training.export import Provenance, export_head
-from eagle_core.training.features import FeatureStore, compute_features
+from eagle_core.training.feature_store import FeatureStore
+from eagle_core.training.features import compute_features
 from eagle_core.training.loop import Trainer, TrainingData
 from eagle_core.training.settings import Intervals, TrainingSettings
 
@@ -197,29 +197,7 @@ def test_training_lowers_the_loss_and_the_export_can_be_loaded(
 
 @pytest.fixture
 def llama(monkeypatch: pytest.MonkeyPatch) -> HfTarget:
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=V,
-            hidden_size=D,
-            intermediate_size=24,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            num_key_value_heads=1,
-            max_position_embeddings=64,
-        )
-    )
-    target = HfTarget(model, name="tiny-llama")
-    monkeypatch.setattr("eagle_core.training.commands.load_target", lambda *_, **__: target)
-    monkeypatch.setattr("eagle_core.training.commands.resolve", lambda *_, **__: "tiny-llama")
-    return target
-
-
-def saved_corpus(folder: Path) -> Path:
-    corpus = corpus_of([12, 9, 15, 10] * 6)
-    path = folder / "toy.npz"
-    np.savez(path, tokens=corpus.tokens, answer=corpus.answer, lengths=corpus.lengths)
-    return path
+    return stand_in_llama(monkeypatch)
 
 
 def test_three_commands_lead_from_a_corpus_to_a_head_with_a_card(
@@ -257,6 +235,22 @@ def test_a_run_can_begin_with_an_exported_heads_weights(llama: HfTarget, tmp_pat
     for name, weight in load_head(first, spec=llama.spec).head.state_dict().items():
         begun = load_head(second, spec=llama.spec).head.state_dict()[name]
         torch.testing.assert_close(begun, weight, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("inputs", [inputs for inputs in INPUTS if inputs != "feature+token"])
+def test_a_head_that_reads_less_is_trained_alike_and_says_so_in_its_folder(
+    llama: HfTarget, tmp_path: Path, inputs: str
+) -> None:
+    shared = ["--corpus", str(saved_corpus(tmp_path)), "--features", str(tmp_path / "features")]
+    run = ["--run", str(tmp_path / "run"), "--head", str(tmp_path / "head"), "--steps", "20"]
+    main(["features", *shared])
+    assert main(["train", *shared, *run, "--inputs", inputs, "--log-every", "1"]) == 0
+    losses = [row["loss"] for row in RunFolder(tmp_path / "run").curve() if "loss" in row]
+    assert losses[-1] < losses[0]
+    loaded = load_head(tmp_path / "head", spec=llama.spec).head
+    assert isinstance(loaded, EagleHead)
+    assert loaded.config.inputs == inputs
+    assert READS[inputs] in (tmp_path / "head" / "README.md").read_text()
 
 
 def test_what_a_caller_can_mend_ends_in_one_sentence(

@@ -15,38 +15,12 @@ from made import EXAMPLES
 from torch import Tensor
 from toys import AlwaysZero, enumerate_outcomes, total_variation
 
-from eagle_core import verify
 from eagle_core.errors import TreeError
 from eagle_core.rules import Rule
-from eagle_core.sampling import Chance, SeededChance, TargetLaw, without
+from eagle_core.sampling import Chance, TargetLaw, without
 from eagle_core.trace import Verdict
 from eagle_core.tree import DraftTree
-from eagle_core.verify import Acceptance, choose, with_untried
-
-
-def walk(tree: DraftTree, law: TargetLaw, *, rule: Rule, chance: Chance) -> Acceptance:
-    """With the coins that were never flipped, as a step shows them."""
-    taken = verify.walk(tree, law, rule=rule, chance=chance)
-    return with_untried(taken, law, rule=rule)
-
-
-def test_a_walk_asks_for_no_law_beside_its_path() -> None:
-    """root ─┬─ 1 ── 3
-    └─ 2 ── 0     only the second child is the target's own"""
-    tree = DraftTree((0, 1, 2, 3, 0), (None, 0, 0, 1, 2), (0.0,) * 5)
-    asked = []
-
-    def law(node: int) -> Tensor:
-        asked.append(node)
-        return torch.eye(4)[2 if node == 0 else 1]
-
-    taken = verify.walk(tree, law, rule="greedy", chance=SeededChance(0))
-    assert taken.path == (0, 2)
-    assert set(asked) == {0, 2}
-    assert [coin is None for coin in taken.coins] == [True, False, False, True, False]
-    assert with_untried(taken, law, rule="greedy").coins[3] is not None
-    assert with_untried(taken, law, rule="greedy").path == taken.path
-
+from eagle_core.verify import Acceptance, choose, walk
 
 SAMPLED: tuple[Rule, ...] = ("one_hot", "without_replacement")
 

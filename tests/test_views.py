@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 from fake_bench import FakeBench
 
-from app.views import charts, messages
+from app.views import messages
 from app.views.graph import slot_graph, slot_places
 from app.views.palette import PALETTE, css_variables
 from eagle_core.options import RunOptions
@@ -73,21 +73,6 @@ def test_a_step_of_sixty_nodes_stays_below_three_kilobytes() -> None:
     assert max(sizes) * 60 / 26 < 3 * 1024
 
 
-def test_tokens_over_time_end_at_the_lanes_figures(trace: Trace) -> None:
-    for lane, line in zip(trace.lanes, charts.tokens_over_time(trace).data, strict=True):
-        assert line.y[-1] == len(lane.tokens)
-        assert line.x[-1] == pytest.approx(lane.decode_ms / 1000)
-        assert (line.x[0], line.y[0]) == (0.0, 1)
-
-
-def test_acceptance_by_depth_shows_the_traces_counts(trace: Trace) -> None:
-    (bars,) = charts.acceptance_by_depth(trace).data
-    counts = trace.lane("eagle").accepted_by_depth
-    assert list(bars.x) == [count.at for count in counts]
-    assert list(bars.y) == [count.rate for count in counts]
-    assert bars.customdata[0][1] == len(trace.lane("eagle").steps)
-
-
 def test_a_runs_trees_fall_into_one_graph_of_places(trace: Trace) -> None:
     lane = trace.lane("eagle")
     graph = slot_graph(lane)
@@ -102,27 +87,6 @@ def test_a_runs_trees_fall_into_one_graph_of_places(trace: Trace) -> None:
     places = slot_places(graph)
     assert len(set(places.values())) == len(graph)
     assert places[(0, 0)] == (2.0, 0.0)
-
-
-def test_the_worth_of_branches_is_the_share_of_steps_that_kept_them(trace: Trace) -> None:
-    lines, marks = charts.branches(trace).data
-    kept = [step.num_accepted >= 1 and step.path[1] == 1 for step in trace.lane("eagle").steps]
-    assert marks.text[1] == f"{sum(kept) / len(kept):.0%}"
-    assert len(lines.x) == 3 * (len(marks.x) - 1)
-
-
-def test_figures_have_a_height_and_no_ground(trace: Trace) -> None:
-    for figure in (charts.tokens_over_time(trace), charts.acceptance_by_depth(trace)):
-        assert figure.layout.height == charts.HEIGHT
-        assert figure.layout.paper_bgcolor == "rgba(0,0,0,0)"
-        assert len(figure.to_json()) < 20_000
-
-
-def test_a_trace_without_steps_still_makes_figures() -> None:
-    recording = FakeBench().race("Hello", RunOptions())
-    empty = recording.trace(stopped=True)
-    assert charts.tokens_over_time(empty).data[0].y == (1,)
-    assert list(charts.acceptance_by_depth(empty).data[0].x) == []
 
 
 def luminance(colour: str) -> float:

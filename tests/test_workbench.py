@@ -13,7 +13,7 @@ from eagle_core.cost import UNMEASURED, Curve, ProfileStore
 from eagle_core.errors import PromptError
 from eagle_core.optimum import best_tree
 from eagle_core.options import RunOptions
-from eagle_core.trace import StopReason, Trace
+from eagle_core.trace import StopReason, Trace, Turn
 from eagle_core.tree import TreePlan
 from eagle_core.workbench import Workbench
 
@@ -29,6 +29,37 @@ def test_a_prompt_that_fills_the_context_is_refused_before_any_work() -> None:
     bench = replace(tiny_bench(), unembedding=lambda features: pytest.fail("worked"))
     with pytest.raises(PromptError, match="a prompt of 96 tokens; expected fewer than 96"):
         bench.race("x" * 96, RunOptions())
+
+
+def test_a_conversation_that_fills_the_context_is_refused_before_any_work() -> None:
+    bench = replace(tiny_bench(), unembedding=lambda features: pytest.fail("worked"))
+    said = (Turn("user", "x" * 50), Turn("assistant", "y" * 40))
+    with pytest.raises(PromptError, match="conversation of 96 tokens"):
+        bench.race("z" * 6, RunOptions(), earlier=said)
+    with pytest.raises(PromptError, match="a turn of role 'judge'"):
+        bench.race("z", RunOptions(), earlier=[Turn("judge", "x")])
+
+
+def test_a_follow_up_reads_the_whole_conversation_in_both_lanes() -> None:
+    first = raced(RunOptions(max_new_tokens=6), "hello")
+    assert [turn.role for turn in first.conversation] == ["user", "assistant"]
+    recording = tiny_bench().race("more", RunOptions(), earlier=first.conversation)
+    list(recording)
+    trace = recording.trace()
+    assert trace.earlier == first.conversation
+    assert trace.conversation[-2] == Turn("user", "more")
+    one_prompt = raced(RunOptions(), f"hello{first.lane('plain').text}more")
+    assert [lane.tokens for lane in trace.lanes] == [lane.tokens for lane in one_prompt.lanes]
+    for lane in trace.lanes:
+        assert lane.prefill is not None
+        assert lane.prefill.num_prompt_tokens == len("hello" + "more") + 6
+
+
+def test_the_plain_lanes_answer_goes_on_where_the_lanes_differ() -> None:
+    options = RunOptions(max_new_tokens=8, temperature=1.0, rule="one_hot")
+    trace = next(t for s in range(9) if (t := raced(replace(options, seed=s))).lanes[0].text)
+    assert trace.lane("plain").text != trace.lane("eagle").text
+    assert trace.conversation[-1] == Turn("assistant", trace.lane("plain").text)
 
 
 def test_a_prompt_just_within_the_context_is_answered_to_its_end() -> None:

@@ -1,7 +1,6 @@
 """What the page does when it is touched: plain functions and generators.
 
-Each returns or yields values in the order of `race.Shown`: the viewer's message, the column of
-charts and its three figures, the buttons.
+Each returns or yields values in the order of `race.Shown`: the viewer's message, the buttons.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from app.ask import Ask
 from app.links import read_link
 from app.replay import Recorded
 from app.runner import ModelState, Runner
-from app.views import charts, messages
-from eagle_core.trace import Trace
+from app.views import messages
 
 SECONDS_BETWEEN_LOOKS = 0.4
 
@@ -30,20 +28,20 @@ class Acts:
         self._runner = runner
         self.recordings = recordings
 
-    async def open_page(self) -> AsyncIterator[tuple[Any, ...]]:
+    async def open_page(self) -> AsyncIterator[str]:
         """Show the first recording, then tell how the model's loading goes until it is settled."""
         model = self._runner.model
         if self.recordings:
             yield self._recording(self.recordings[0], model.text, model, opening=True)
         else:
-            yield (_model_status(model), *_untouched(4))
+            yield _model_status(model)
         while model.phase == "loading":
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
             if self._runner.model != model:
                 model = self._runner.model
-                yield (_model_status(model), *_untouched(4))
+                yield _model_status(model)
 
-    def replay(self, number: int) -> tuple[Any, ...]:
+    def replay(self, number: int) -> str:
         recorded = self.recordings[number]
         return self._recording(recorded, f"Recorded run: {recorded.title}.", None)
 
@@ -51,12 +49,15 @@ class Acts:
         """Fill in the form and show the recording that a link names; no link begins a run."""
         link = read_link(event._data)
         named = [number for number, one in enumerate(self.recordings) if one.title == link.run]
-        shown = self.replay(named[0]) if named else _untouched(5)
-        return (*shown, *(gr.skip() if value is None else value for value in link.form))
+        shown = self.replay(named[0]) if named else gr.skip()
+        names = ("max_new_tokens", "temperature", "seed", "tree")
+        form = (link.prompt, *map(link.options.get, names))
+        return (shown, *(gr.skip() if value is None else value for value in form))
 
     def begin(self, request: gr.Request) -> tuple[Any, ...]:
-        self._runner.expect(str(request.session_hash))
-        return self.buttons(request)
+        """The name of the run asked for, and the buttons."""
+        name = self._runner.expect(_visitor(request))
+        return (name, *self.buttons(request))
 
     def buttons(self, request: gr.Request) -> tuple[Any, ...]:
         """Run and Stop as they should be now, whatever this is an answer to.
@@ -64,7 +65,7 @@ class Acts:
         A run's own last message comes twice and may come late, so it says nothing of buttons: it
         could undo those of the next run.
         """
-        return _buttons(is_running=self._runner.is_busy(str(request.session_hash)))
+        return _buttons(is_running=self._runner.is_busy(_visitor(request)))
 
     def answer(
         self,
@@ -73,26 +74,34 @@ class Acts:
         temperature: float,
         seed: float,
         tree: str,
+        name: str,
         request: gr.Request,
-    ) -> Iterator[tuple[Any, ...]]:
-        """Race both lanes; each item is a viewer message and what else changes."""
-        ask = Ask(prompt or "", length, temperature, seed, tree)
-        trace = None
-        with closing(self._runner.race(ask, visitor=str(request.session_hash))) as updates:
+    ) -> Iterator[str]:
+        """Race both lanes; each item is a message for the viewer.
+
+        `name` is the run's, from `begin`; empty for a run that nobody pressed a button for.
+        """
+        entered = {"max_new_tokens": length, "temperature": temperature, "seed": seed, "tree": tree}
+        ask = Ask(prompt or "", entered)
+        race = self._runner.race(ask, visitor=_visitor(request), name=name)
+        with closing(race) as updates:
             for update in updates:
-                trace = update.trace
-                yield (update.message, *_untouched(4))
-        yield (gr.skip(), *_figures(trace))
+                yield update.message
 
     def stop(self, request: gr.Request) -> tuple[Any, ...]:
-        had_run = self._runner.stop(str(request.session_hash))
+        """A run under way says itself that it has stopped, and its end frees the buttons."""
+        if self._runner.stop(_visitor(request)):
+            return _untouched(3)
         idle = messages.status("Stopped before it began.", about="run", phase="idle")
-        return (gr.skip() if had_run else idle, *self.buttons(request))
+        return (idle, *self.buttons(request))
+
+    def leave(self, request: gr.Request) -> None:
+        self._runner.forget(_visitor(request))
 
     def _recording(
         self, recorded: Recorded, text: str, model: ModelState | None, *, opening: bool = False
-    ) -> tuple[Any, ...]:
-        message = messages.recording(
+    ) -> str:
+        return messages.recording(
             recorded.title,
             trace=recorded.trace,
             label=f"Recorded run: {recorded.title}",
@@ -101,19 +110,10 @@ class Acts:
             tone=_tone(model),
             fraction=None if model is None else model.fraction,
         )
-        return (message, *_figures(recorded.trace))
 
 
-def _figures(trace: Trace | None) -> tuple[Any, ...]:
-    """Charts of a finished run; without one the former charts stay as they are."""
-    if trace is None:
-        return _untouched(4)
-    return (
-        gr.update(visible=True),
-        charts.tokens_over_time(trace),
-        charts.acceptance_by_depth(trace),
-        charts.branches(trace),
-    )
+def _visitor(request: gr.Request) -> str:
+    return str(request.session_hash)
 
 
 def _untouched(count: int) -> tuple[Any, ...]:

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.links import LENGTHS, TEMPERATURES, TREES
+from app.links import BOUNDS, TREES
 from app.pages.acts import Acts
+from app.pages.analysis import add_run_panel
 from app.replay import Recorded
 from app.runner import Runner
 from app.viewer import TEMPLATE, viewer_head, viewer_script
@@ -39,10 +40,6 @@ class Shown(NamedTuple):
     """What acts change, in the order in which they return it."""
 
     viewer: gr.HTML
-    charts: gr.Column
-    over_time: gr.Plot
-    by_depth: gr.Plot
-    by_branch: gr.Plot
     run: gr.Button
     stop: gr.Button
 
@@ -68,22 +65,11 @@ def add_race_page(demo: gr.Blocks, runner: Runner, recordings: Sequence[Recorded
         elem_id="viewer",
         elem_classes="ev-flush",
     )
-    shown = Shown(viewer, *_chart_column(), run, stop)
-    _wire(demo, acts, form, shown)
-    viewer.link(acts.follow_link, None, [*shown[:5], *form], concurrency_limit=None, **QUIET)
+    add_run_panel(viewer)
+    _wire(demo, acts, form, Shown(viewer, run, stop))
+    viewer.link(acts.follow_link, None, [viewer, *form], concurrency_limit=None, **QUIET)
     for number, chip in enumerate(replays):
-        chip.click(
-            partial(acts.replay, number), None, [*shown[:5]], concurrency_limit=None, **QUIET
-        )
-
-
-def _chart_column() -> tuple[gr.Column, gr.Plot, gr.Plot, gr.Plot]:
-    with gr.Column(visible=False, elem_classes="ev-charts") as column:
-        with gr.Row():
-            over_time = gr.Plot(show_label=False, elem_id="over-time")
-            by_depth = gr.Plot(show_label=False, elem_id="by-depth")
-        by_branch = gr.Plot(show_label=False, elem_id="by-branch")
-    return column, over_time, by_depth, by_branch
+        chip.click(partial(acts.replay, number), None, viewer, concurrency_limit=None, **QUIET)
 
 
 def _prompt_box() -> gr.Textbox:
@@ -107,8 +93,12 @@ def _add_examples(prompt: gr.Textbox) -> None:
 
 def _settings(prompt: gr.Textbox) -> Form:
     with gr.Row():
-        length = gr.Slider(*LENGTHS, 128, step=1, label="Length, tokens", min_width=150)
-        temperature = gr.Slider(*TEMPERATURES, 0, step=0.05, label="Temperature", min_width=150)
+        length = gr.Slider(
+            *BOUNDS["max_new_tokens"], 128, step=1, label="Length, tokens", min_width=150
+        )
+        temperature = gr.Slider(
+            *BOUNDS["temperature"], 0, step=0.05, label="Temperature", min_width=150
+        )
     with gr.Row():
         tree = gr.Dropdown([*TREES], value="auto", label="Draft tree", min_width=150)
         seed = gr.Number(0, label="Seed", precision=0, minimum=0, min_width=150)
@@ -125,27 +115,40 @@ def _add_recordings(recordings: Sequence[Recorded]) -> list[gr.Button]:
 
 
 def _wire(demo: gr.Blocks, acts: Acts, form: Form, shown: Shown) -> None:
+    """A click on Run is answered at once, its run when its turn comes.
+
+    Nothing is dropped by the browser ("multiple") and nothing cancelled there: which run is whose,
+    and which was taken back, is known to the server alone.
+    """
     buttons = [shown.run, shown.stop]
-    demo.load(acts.open_page, None, [*shown[:5]], concurrency_limit=None, **QUIET)
+    name = gr.Textbox(visible=False, label="Name of the run, empty for a new one")
+    demo.load(acts.open_page, None, shown.viewer, concurrency_limit=None, **QUIET)
+    demo.unload(acts.leave)
     asked = gr.on(
         [shown.run.click, form.prompt.submit],
         acts.begin,
         None,
-        buttons,
+        [name, *buttons],
         queue=False,
+        trigger_mode="multiple",
         **QUIET,
     )
     running = asked.then(
         acts.answer,
-        [*form],
-        [*shown[:5]],
+        [*form, name],
+        shown.viewer,
         concurrency_id="device",
         concurrency_limit=1,
+        trigger_mode="multiple",
         show_progress="hidden",
         api_name="race",
     )
-    running.then(acts.buttons, None, buttons, queue=False, **QUIET)
-    # The browser takes a click's listeners one after the other: first the run ends by itself, which
-    # leaves its partial trace, then a run that still waits for its turn is taken out of the queue.
-    shown.stop.click(acts.stop, None, [shown.viewer, *buttons], concurrency_limit=None, **QUIET)
-    shown.stop.click(None, cancels=[running])
+    running.then(acts.buttons, None, buttons, queue=False, trigger_mode="multiple", **QUIET)
+    shown.stop.click(
+        acts.stop,
+        None,
+        [shown.viewer, *buttons],
+        concurrency_limit=None,
+        trigger_mode="multiple",
+        **QUIET,
+    )

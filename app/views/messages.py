@@ -1,6 +1,6 @@
 """What the server tells the viewer: one compact JSON string per message.
 
-    {"v": 1, "kind": "start",  "run": …, "seq": 0, "prompt": …, "settings": …, "environment": …}
+    {"v": 1, "kind": "start",  "run": …, "seq": 0, "prompt": …, "earlier": […], "settings": …, …}
     {"v": 1, "kind": "events", "run": …, "seq": 1, "events": [{"lane": "plain", …}], "pieces": {…}}
     {"v": 1, "kind": "end",    "run": …, "seq": 9, "stopped": false, "text": …, "trace": {…}}
     {"v": 1, "kind": "error",  "run": …, "text": …}
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal, NamedTuple
 
-from eagle_core.trace import Environment, Event, Settings, Trace
+from eagle_core.trace import Environment, Event, Settings, Trace, Turn
 from eagle_core.trace_json import event_to_json, trace_to_json
 
 VERSION = 1
@@ -33,12 +33,20 @@ class LaneEvent(NamedTuple):
     texts: Sequence[str]
 
 
-def start(run: str, *, prompt: str, settings: Settings, environment: Environment) -> str:
+def start(
+    run: str,
+    *,
+    prompt: str,
+    earlier: Sequence[Turn],
+    settings: Settings,
+    environment: Environment,
+) -> str:
     return _message(
         "start",
         run=run,
         seq=0,
         prompt=prompt,
+        earlier=[asdict(turn) for turn in earlier],
         settings=asdict(settings),
         environment=asdict(environment),
     )

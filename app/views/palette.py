@@ -28,6 +28,7 @@ PALETTE = {
 
 EAGLE = "#3f7fe8"
 PLAIN = "#828b99"
+BONUS = "#c4701f"
 """For figures, which do not follow the page's theme: readable on light and on dark."""
 
 

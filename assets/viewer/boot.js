@@ -9,11 +9,15 @@ const link = (name) => (urls[name] ??= URL.createObjectURL(new Blob(
   { type: "text/javascript" },
 )));
 import(link("main.js"))
-  .then(({ mount }) => mount(element.querySelector(".eagle-viewer"), {
-    read: () => props.value,
-    watch: (callback) => watch("value", callback),
-    follow: (link) => trigger("link", link),
-  }))
+  .then(({ mount }) => {
+    const root = element.querySelector(".eagle-viewer");
+    root.state = mount(root, {
+      read: () => props.value,
+      watch: (callback) => watch("value", callback),
+      follow: (link) => trigger("link", link),
+      tell: () => trigger("trace"),
+    });
+  })
   .catch((error) => {
     element.textContent = "The viewer could not start in this browser: a current Chrome, Edge, Firefox or Safari is needed.";
     console.error(error);

@@ -1,6 +1,6 @@
 // A second trace beside the one in view: its tree at the same place of the text, and a verdict.
 
-import { h, setText } from "./dom.js";
+import { button, h, setText } from "./dom.js";
 import { scene } from "./stage.js";
 import * as now from "./state.js";
 import { count, pieceOf } from "./text.js";
@@ -12,7 +12,7 @@ import { summary } from "./why.js";
  * is null where they are equal. Pure.
  */
 export function verdictOf(one, other) {
-  if (one.prompt !== other.prompt) return { step: null, text: "The prompts differ, so their steps cannot be told against each other." };
+  if (one.prompt !== other.prompt || JSON.stringify(one.earlier) !== JSON.stringify(other.earlier)) return { step: null, text: "The prompts differ, so their steps cannot be told against each other." };
   const [mine, yours] = [one.lanes.eagle.steps, other.lanes.eagle.steps];
   const step = mine.findIndex((step, number) => !yours[number] || differenceOf(step, yours[number]) !== null);
   const settings = settingsThatDiffer(one, other);
@@ -63,18 +63,16 @@ export function createCompare(act) {
   const tree = createTree({ onSelect() {}, onHover() {} });
   tree.element.setAttribute("tabindex", "0");
   tree.element.querySelector("svg").setAttribute("aria-label", "Draft tree of the second trace");
-  const jump = h("button", { type: "button", class: "ev-button" }, "Go to the first difference");
-  const close = h("button", { type: "button", class: "ev-button" }, "Close");
+  const jump = button("Go to the first difference", () => act.pick("eagle", found.step));
+  const close = button("Close", () => {
+    other = null;
+    act.redraw();
+  });
   const element = h("section", { class: "ev-panel ev-compare", "aria-label": "Second trace", hidden: true },
     h("div", { class: "ev-steps-head" }, title, h("div", { class: "ev-controls" }, jump, close)), verdict, about, tree.element);
   let other = null;
   let found = { step: null };
   let shown = {};
-  jump.addEventListener("click", () => act.pick("eagle", found.step));
-  close.addEventListener("click", () => {
-    other = null;
-    act.redraw();
-  });
   const take = (trace, name) => {
     other = now.apply(now.initialState(), { v: now.VERSION, kind: "trace", run: name, label: name, text: "", trace });
     shown = {};

@@ -13,6 +13,13 @@ export function s(tag, properties = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), properties, children);
 }
 
+export function button(label, onclick, properties) {
+  return h("button", { type: "button", class: "ev-button", onclick, ...properties }, label);
+}
+
+/** A button whose label is a mere sign: `spoken` is its name and its hint. */
+export const signButton = (sign, spoken, onclick) => button(sign, onclick, { title: spoken, "aria-label": spoken });
+
 function fill(element, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);

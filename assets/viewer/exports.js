@@ -1,7 +1,7 @@
 // What a visitor can take along, each with the environment it came from. Pure.
 
 import { lookOf } from "./phases.js";
-import { figures, laneInView, METHODS, speedup, stepInView } from "./state.js";
+import { figures, isLossy, laneInView, METHODS, speedup, stepInView } from "./state.js";
 import { rowsOf } from "./table.js";
 import { milliseconds } from "./text.js";
 import { summary } from "./why.js";
@@ -9,15 +9,18 @@ import { summary } from "./why.js";
 const MAX_LINK_PROMPT = 1500; // characters; longer links are cut by mail programs and chats
 
 /** One line per fact: where a trace was made and with what. */
-export function provenance({ environment, settings, created, prompt }) {
+export function provenance(state) {
+  const { environment, settings, created, prompt, earlier, cite } = state;
   const { target, head, device, dtype, threads, versions } = environment;
   const programs = Object.entries(versions ?? {}).map(([name, version]) => `${name} ${version}`).join(", ");
   return [
     `target ${target}, head ${head}`,
     `${device}, ${dtype}, ${threads} threads${programs ? `, ${programs}` : ""}`,
     Object.entries(settings).map(([name, value]) => `${name.replaceAll("_", " ")} ${JSON.stringify(value)}`).join(", "),
+    ...(isLossy(state) ? ["this rule CHANGES THE TEXT'S LAW"] : []),
     `recorded ${created ?? "just now"} with EAGLE, step by step`,
-    `prompt ${JSON.stringify(prompt)}`,
+    `prompt ${JSON.stringify(prompt)}${earlier.length ? `, after ${JSON.stringify(earlier)}` : ""}`,
+    ...(cite ? [`cite ${cite}`] : []),
   ];
 }
 
@@ -36,7 +39,6 @@ export function stepText(state) {
 
 /** A row per step of both lanes; lines of the environment before the header begin with "#". */
 export function runCsv(state) {
-  const names = ["lane", "step", "drafted", "accepted", "committed", "start_ms", "draft_ms", "verify_ms", "commit_ms", "text"];
   const row = (method) => (step) => [
     method, step.number + 1, step.tokens.length - 1, step.path.length - 1, step.text.length,
     step.startMs.toFixed(3), step.draft_ms, step.verify_ms, step.commit_ms, cell(step.text.join("")),
@@ -44,7 +46,7 @@ export function runCsv(state) {
   const eagle = figures(state.lanes.eagle);
   const notes = [...provenance(state), `tau ${eagle.tau.toFixed(4)}, speedup ${speedup(state).toFixed(4)}`];
   return [
-    ...notes.map((note) => `# ${note}`), names.join(","),
+    ...notes.map((note) => `# ${note}`), "lane,step,drafted,accepted,committed,start_ms,draft_ms,verify_ms,commit_ms,text",
     ...METHODS.flatMap((method) => state.lanes[method].steps.map(row(method))), "",
   ].join("\r\n");
 }
@@ -54,47 +56,47 @@ const cell = (text) => `"${JSON.stringify(text).replaceAll('"', '""')}"`;
 
 /** Python that repeats the run with this project's engine; JSON's texts and numbers are Python's, too. */
 export function pythonSnippet(state) {
-  const { settings, prompt } = state;
+  const { settings, prompt, earlier } = state;
   const options = Object.entries(settings).map(([name, value]) => `    ${name}=${name === "stop" ? `tuple(${JSON.stringify(value)})` : JSON.stringify(value)},`);
-  return [
-    ...provenance(state).slice(0, 2).map((line) => `# ${line}`),
-    "from eagle_core import RunOptions, dump_trace", "from eagle_core.workbench import Workbench", "",
-    "bench = Workbench.load()  # or target=…, head=…, device=…, dtype=…",
-    "options = RunOptions(", ...options, ")",
-    `recording = bench.race(${JSON.stringify(prompt)}, options)`,
-    "for moment in recording:", '    print(moment.method, repr("".join(moment.texts)))',
-    "trace = recording.trace()", "print(trace.speedup, trace.lane(\"eagle\").tau)",
-    "print(dump_trace(trace), file=open(\"trace.json\", \"w\", encoding=\"utf-8\"))", "",
-  ].join("\n");
+  return `${provenance(state).slice(0, 2).map((line) => `# ${line}\n`).join("")}from eagle_core import RunOptions, Turn, dump_trace
+from eagle_core.workbench import Workbench
+
+bench = Workbench.load()  # or target=…, head=…, device=…, dtype=…
+options = RunOptions(
+${options.join("\n")}
+)
+earlier = [Turn(**turn) for turn in ${JSON.stringify(earlier)}]
+recording = bench.race(${JSON.stringify(prompt)}, options, earlier=earlier)
+for moment in recording:
+    print(moment.method, repr("".join(moment.texts)))
+trace = recording.trace()
+print(trace.speedup, trace.lane("eagle").tau)
+print(dump_trace(trace), file=open("trace.json", "w", encoding="utf-8"))
+`;
 }
 
 /** The part after "#" of a link to this place: the recording by name, or what it takes to run it again. */
-export function linkHash(state) {
-  const { view, settings, prompt } = state;
-  const values = new URLSearchParams();
-  if (state.recording) values.set("run", state.recording);
-  if (prompt.length <= MAX_LINK_PROMPT) values.set("prompt", prompt);
-  for (const [name, key] of LINK_OPTIONS) values.set(name, settings[key]);
+export function linkHash({ recording, settings, prompt, earlier, view }) {
+  const values = new URLSearchParams(recording ? { run: recording } : {});
+  const asked = { prompt, earlier, ...settings };
+  if (JSON.stringify([prompt, earlier]).length > MAX_LINK_PROMPT) delete asked.prompt, delete asked.earlier;
+  for (const [name, value] of Object.entries(asked)) if (value.length !== 0) values.set(name, Array.isArray(value) ? JSON.stringify(value) : value);
   values.set("lane", view.lane);
   values.set("step", view.step + 1);
   if (view.node !== null) values.set("node", view.node);
   return `#${values}`;
 }
 
-const LINK_OPTIONS = [["length", "max_new_tokens"], ["temperature", "temperature"], ["tree", "tree"], ["seed", "seed"]];
-
-/** The parts of a link; nothing of it is trusted: places are cut to numbers here, options checked by the server. */
+/** The parts of a link; nothing of it is trusted: places are cut to numbers here, the rest is checked by the server. */
 export function readLink(hash) {
-  const values = new URLSearchParams(hash.replace(/^#/, ""));
-  if (![...LINK_OPTIONS.map(([name]) => name), "run", "prompt"].some((name) => values.has(name))) return null;
-  const text = (name) => values.get(name)?.slice(0, 50_000) ?? null;
-  const node = text("node");
+  const { lane, step, node, ...ask } = Object.fromEntries(new URLSearchParams(hash.slice(1, 100_000)));
+  if (!Object.values(ask).some(Boolean)) return null;
   return {
-    ask: Object.fromEntries(["run", "prompt", ...LINK_OPTIONS.map(([name]) => name)].map((name) => [name, text(name)])),
+    ask,
     place: {
-      lane: METHODS.includes(text("lane")) ? text("lane") : "eagle",
-      step: Math.max((Number.parseInt(text("step"), 10) || 1) - 1, 0),
-      node: node === "bonus" ? node : /^\d{1,4}$/.test(node ?? "") ? Number(node) : null,
+      lane: METHODS.includes(lane) ? lane : "eagle",
+      step: Math.max((Number.parseInt(step, 10) || 1) - 1, 0),
+      node: node === "bonus" ? node : /^\d{1,4}$/.test(node) ? Number(node) : null,
     },
   };
 }

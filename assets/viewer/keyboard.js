@@ -5,7 +5,7 @@ import { neighbour } from "./layout.js";
 import { layoutOf, nodeKey, parentsWithBonus } from "./tree.js";
 import * as now from "./state.js";
 
-export const KEYS = [
+const KEYS = [
   ["← →", "a step back or forward; with Shift ten (, and . also within the tree)"],
   ["Home End", "first, last step"],
   ["Space", "play or pause; < and > change the speed"],
@@ -26,8 +26,7 @@ export function onKey(event, { act, state }) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const { target } = event;
   if (target.closest("textarea, select, input:not(.ev-slider), dialog, .ev-menu")) return;
-  const isNode = target.closest("[role=treeitem]") !== null;
-  const action = isNode ? nodeAction(event, { act, state }) ?? anywhere(event, act) : anywhere(event, act);
+  const action = (target.closest("[role=treeitem]") && nodeAction(event, { act, state })) ?? anywhere(event, act);
   if (!action) return;
   event.preventDefault();
   action();

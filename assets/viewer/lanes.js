@@ -1,7 +1,7 @@
 // The two lanes: figures above, text below. Tokens are told apart by shape and colour.
 
 import { h, setAttribute, setText } from "./dom.js";
-import { figures, veiledFrom } from "./state.js";
+import { figures, isLossy, veiledFrom } from "./state.js";
 import { term } from "./terms.js";
 import { ratio, rate, seconds, visible } from "./text.js";
 
@@ -26,13 +26,14 @@ export function createLane(method, act) {
     act.hover(place && { lane: method, ...place });
   });
   text.addEventListener("pointerleave", () => act.hover(null));
+  const note = h("p", { class: "ev-fine" }, NOTES[method]);
   const element = h("section", { class: `ev-lane ev-lane-${method}`, "aria-label": NAMES[method] },
     h("header", {},
-      h("div", {}, h("h2", {}, NAMES[method]), h("p", { class: "ev-fine" }, NOTES[method])),
+      h("div", {}, h("h2", {}, NAMES[method]), note),
       h("p", { class: "ev-speed", title: "(tokens − 1) ÷ seconds of the decode phase" }, rateText, h("span", { class: "ev-unit" }, "tokens/s"))),
     h("dl", { class: "ev-figures" }, FIGURES.map(([key, label]) => h("div", {}, h("dt", {}, term(label)), values[key]))),
     text);
-  return { element, update: painter(method, { rateText, values, text }) };
+  return { element, update: painter(method, { rateText, values, text, note }) };
 }
 
 /** Step and node of the token pointed at; the first token belongs to no step and opens the first. */
@@ -44,7 +45,7 @@ function placeOf({ target }) {
   return { step: Number(step) || 0, node: node === undefined ? null : node === "bonus" ? node : Number(node) };
 }
 
-function painter(method, { rateText, values, text }) {
+function painter(method, { rateText, values, text, note }) {
   const shown = { lane: null, numTokens: 0, groups: [], current: null, lit: [], veiled: Infinity };
   return (state) => {
     const lane = state.lanes[method];
@@ -66,6 +67,9 @@ function painter(method, { rateText, values, text }) {
       shown.current = group;
     }
     light(shown, state.hover?.lane === method ? state.hover : null);
+    const lossy = method === "eagle" && isLossy(state);
+    setText(note, lossy ? "lossy rule: changes the text's law" : NOTES[method]);
+    note.classList.toggle("ev-lossy", lossy);
     writeFigures(figures(lane), { rateText, values });
   };
 }

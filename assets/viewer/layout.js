@@ -51,10 +51,8 @@ function place(parents, offsets) {
     rows.push(parent === null ? 0 : rows[parent] + offsets[node]);
     columns.push(parent === null ? 0 : columns[parent] + 1);
   });
-  return { rows, columns, numRows: highest(rows) + 1, numColumns: highest(columns) + 1 };
+  return { rows, columns, numRows: Math.max(...rows) + 1, numColumns: Math.max(...columns) + 1 };
 }
-
-const highest = (numbers) => numbers.reduce((most, number) => Math.max(most, number), 0);
 
 /**
  * The node that an arrow key leads to: → the first child, ← the parent, ↑ and ↓ the neighbours in

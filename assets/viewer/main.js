@@ -19,11 +19,17 @@ import { summary } from "./why.js";
 
 /**
  * Build the viewer inside `element`; `read()` gives the newest message, `watch(callback)` tells of
- * one, `follow(link)` asks the server for what a link names.
+ * one, `follow(link)` asks the server for what a link names, `tell()` says that another whole trace
+ * is on show. Gives the state, in which the page's panels find that trace.
  */
-export function mount(element, { read, watch, follow }) {
+export function mount(element, { read, watch, follow, tell }) {
   const state = now.initialState();
-  const draw = coalesce(() => page.update(state));
+  let told = null;
+  const draw = coalesce(() => {
+    page.update(state);
+    if (state.trace && state.trace !== told) tell();
+    told = state.trace;
+  });
   const act = actions(state, draw);
   const page = createPage(act);
   Object.assign(act, { zoom: page.zoom, fit: page.fit });
@@ -172,7 +178,6 @@ function createPage(act) {
     setText(badge, state.label ?? "");
     badge.hidden = !state.label;
     setAttribute(element, "data-phase", state.phase);
-    setAttribute(element, "data-from", state.run === "file" ? "file" : "server"); // the page's charts are the server's
     const isEmpty = !now.METHODS.some((method) => state.lanes[method].prefill) && state.phase !== "running";
     empty.hidden = !isEmpty;
     content.hidden = isEmpty;
@@ -243,6 +248,6 @@ function environmentLine(state) {
     `${environment.target}, head ${environment.head}`,
     `${environment.device}, ${environment.dtype}, ${count(environment.threads, "thread")}`,
     `${treeName(settings.tree)}, rule ${settings.rule.replaceAll("_", " ")}, temperature ${settings.temperature}, seed ${settings.seed}`,
-    prefill ? `prompt of ${count(prefill.prompt_tokens, "token")}` : null,
+    prefill ? `${state.earlier.length ? "conversation" : "prompt"} of ${count(prefill.prompt_tokens, "token")}` : null,
   ].filter(Boolean).join(" · ");
 }

@@ -38,8 +38,8 @@ function coinPhase(step, node, pieces) {
 }
 
 function commitText(step, pieces) {
-  const names = committed(step).map((token) => pieceOf(pieces, token)).join(" ");
-  return `Commit ${count(committed(step).length, "token")}: ${names}`;
+  const tokens = committed(step);
+  return `Commit ${count(tokens.length, "token")}: ${tokens.map((token) => pieceOf(pieces, token)).join(" ")}`;
 }
 
 /**

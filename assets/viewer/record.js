@@ -3,12 +3,12 @@
 // Whatever is wrong with a file ends in one sentence (a RecordError), never in another exception;
 // both readers are tested over the same fixtures.
 
-const VERSIONS = [1, 2];
+const LAST_VERSION = 3;
 export const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_EVENTS = 100_000;
 const MAX_NODES = 4_096;
 const MAX_TOP = 64;
-const STOPS = ["end_token", "max_new_tokens", "context", "stopped"];
+const STOPS = ["end_token", "stop_string", "max_new_tokens", "context", "stopped"];
 
 export class RecordError extends Error {}
 
@@ -119,8 +119,10 @@ export function readTrace(content) {
     fail("a file that is not JSON", "a saved trace");
   }
   fields({ version: whole })(trace, "trace");
-  if (!VERSIONS.includes(trace.version)) fail(`a trace of version ${trace.version}`, `version ${VERSIONS.join(" or ")}`);
-  const asked = trace.version === 1 ? settings : { ...settings, ...sinceTwo };
-  fields({ prompt: text, created: text, settings: fields(asked), environment, pieces, lanes: each(lane) })(trace, "trace");
+  const { version } = trace;
+  if (version < 1 || version > LAST_VERSION) fail(`a trace of version ${version}`, `version 1 to ${LAST_VERSION}`);
+  const asked = version < 2 ? settings : { ...settings, ...sinceTwo };
+  if (version < 3) trace.earlier = [];
+  fields({ prompt: text, earlier: each(fields({ role: text, content: text })), created: text, settings: fields(asked), environment, pieces, lanes: each(lane) })(trace, "trace");
   return trace;
 }

@@ -1,7 +1,7 @@
 // The headline: how many times faster, whether both texts are equal, and the race on one time axis.
 
 import { h, isReducedMotion, s, setAttribute, setText } from "./dom.js";
-import { comparison, figures, METHODS, speedup } from "./state.js";
+import { comparison, figures, isLossy, METHODS, speedup } from "./state.js";
 import { term } from "./terms.js";
 import { count, pieceOf, rate, seconds } from "./text.js";
 
@@ -77,7 +77,7 @@ function createStrip(method, act) {
 }
 
 /** One path per part of a step: `{draft, verify, commit}`, with a gap after each step. */
-export function stripShapes(steps, scale) {
+function stripShapes(steps, scale) {
   const shapes = { draft: "", verify: "", commit: "" };
   for (const step of steps) {
     const gap = Math.min(1.2, 0.25 * step.ms * scale);
@@ -112,8 +112,10 @@ export function sameness(state) {
   if (!position && isSame === null) return { text: "", is: "open" };
   if (isSame) return { text: `✓ Same text: all ${count(position, "token")} are equal`, is: "same" };
   if (isSame === null) return { text: `Same text so far: ${count(position, "token")}`, is: "open" };
-  if (state.settings?.temperature > 0) {
-    return { text: `Sampled: each lane draws its own tokens, so the texts part at token ${position + 1}; their law is the same`, is: "open" };
+  const { temperature, rule } = state.settings ?? {};
+  if (temperature > 0 && rule !== "seeded") {
+    const [law, is] = isLossy(state) ? ["this rule CHANGES THE LAW", "differs"] : ["their law is the same", "open"];
+    return { text: `Sampled: each lane draws its own tokens, so the texts part at token ${position + 1}; ${law}`, is };
   }
   return { text: `≠ ${whereTheyPart(state, position)}`, is: "differs" };
 }

@@ -1,6 +1,6 @@
 // One quiet menu for everything that leaves the page or comes into it.
 
-import { h, setText } from "./dom.js";
+import { button, h, setText } from "./dom.js";
 import { linkHash, provenance, pythonSnippet, runCsv, stepText } from "./exports.js";
 import { openTrace, packed, pngOf, save, svgText } from "./files.js";
 import { scene } from "./stage.js";
@@ -56,9 +56,9 @@ export function createShare({ root, onTrace, onCompare }) {
   };
   const buttons = [];
   const item = ([label, run, needs]) => {
-    const button = h("button", { type: "button", class: "ev-menu-item", onclick: run }, label);
-    buttons.push({ button, needs });
-    return h("li", {}, button);
+    const one = button(label, run, { class: "ev-menu-item" });
+    buttons.push({ one, needs });
+    return h("li", {}, one);
   };
   const menu = h("div", { class: "ev-menu" },
     Object.entries(groups).map(([title, items]) => h("div", {}, h("p", { class: "ev-fine" }, title), h("ul", {}, items.map(item)))), said, picker);
@@ -68,7 +68,7 @@ export function createShare({ root, onTrace, onCompare }) {
   const update = (newState) => {
     state = newState;
     const has = { trace: state.trace !== null, step: stepInView(state) !== null && state.settings !== null };
-    for (const { button, needs } of buttons) button.disabled = needs !== undefined && !has[needs];
+    for (const { one, needs } of buttons) one.disabled = needs !== undefined && !has[needs];
   };
   return { element: box, update };
 }

@@ -1,6 +1,6 @@
 // One step in full: its phases, its tree or table, and the numbers of the selected node.
 
-import { h, setAttribute, setText } from "./dom.js";
+import { button, h, setAttribute, setText, signButton } from "./dom.js";
 import { drawInspector } from "./inspector.js";
 import { lookOf, phasesOf } from "./phases.js";
 import * as now from "./state.js";
@@ -92,17 +92,16 @@ function phaseButtons(phases, state) {
     const isNew = kind !== former && label !== undefined;
     former = kind;
     const name = kind === "level" ? `Draft level ${mark}` : kind === "coin" ? `Coin ${phases.slice(0, index + 1).filter((one) => one.kind === "coin").length}` : null;
-    const button = h("button", { type: "button", class: `ev-phase ev-phase-${kind}`, "data-phase": index, "aria-label": name, "aria-pressed": state.view.phase === index }, mark);
-    return isNew ? [h("span", { class: "ev-phase-name", "aria-hidden": "true" }, label), button] : [button];
+    const one = h("button", { type: "button", class: `ev-phase ev-phase-${kind}`, "data-phase": index, "aria-label": name, "aria-pressed": state.view.phase === index }, mark);
+    return isNew ? [h("span", { class: "ev-phase-name", "aria-hidden": "true" }, label), one] : [one];
   });
 }
 
 function createTools(act, tree) {
-  const button = (label, hint, onclick, name = "ev-button") => h("button", { type: "button", class: name, title: hint, onclick }, label);
-  const small = (label, spoken, onclick) => h("button", { type: "button", class: "ev-button", title: spoken, "aria-label": spoken, onclick }, label);
-  const hiding = button("Hide verdicts", "Guess first: hide what the target decided (H)", act.hide, "ev-button ev-toggle");
-  const table = button("Table", "The same facts as a table (T)", act.table, "ev-button ev-toggle");
-  const zooms = [small("−", "Zoom out (−)", () => tree.zoom(0.8)), small("⤢", "Whole tree, or back (0)", tree.fit), small("+", "Zoom in (+)", () => tree.zoom(1.25))];
+  const toggle = (label, title, onclick) => button(label, onclick, { class: "ev-button ev-toggle", title });
+  const hiding = toggle("Hide verdicts", "Guess first: hide what the target decided (H)", act.hide);
+  const table = toggle("Table", "The same facts as a table (T)", act.table);
+  const zooms = [signButton("−", "Zoom out (−)", () => tree.zoom(0.8)), signButton("⤢", "Whole tree, or back (0)", tree.fit), signButton("+", "Zoom in (+)", () => tree.zoom(1.25))];
   const element = h("div", { class: "ev-tools" }, hiding, table, h("span", { class: "ev-zooms", role: "group", "aria-label": "Zoom" }, zooms));
   const update = ({ prefs }) => {
     setAttribute(hiding, "aria-pressed", prefs.isHiding);

@@ -15,6 +15,7 @@ export function initialState() {
     isSettled: false, // something else than the page's first recording is shown
     awaited: null, // {lane, step, node} that a link asks for, until there is a trace to show it in
     prompt: "",
+    earlier: [], // turns before the prompt
     settings: null,
     environment: null,
     created: null,
@@ -41,14 +42,9 @@ export function emptyLane(method) {
 /** Take in one message of the server (see app/views/messages.py). Changes and returns `state`. */
 export function apply(state, message) {
   if (message.v !== VERSION) return say(state, "This page is out of date: reload it.", "error");
-  if (message.kind === "start") return start(state, message);
-  if (message.kind === "status") return status(state, message);
-  if (message.kind === "trace") return showTrace(state, message);
-  if (message.kind === "error") return fail(state, message);
-  if (message.run !== state.run) return message.kind === "end" ? end(state, message) : state;
-  if (message.kind === "events") return takeEvents(state, message);
-  if (message.kind === "end") return end(state, message);
-  return state;
+  if (message.kind === "events" && message.run !== state.run) return state;
+  const takers = { start, status, trace: showTrace, error: fail, events: takeEvents, end };
+  return takers[message.kind]?.(state, message) ?? state;
 }
 
 function say(state, text, kind, fraction = null) {
@@ -67,15 +63,13 @@ function status(state, message) {
 function start(state, message) {
   clear(state, message);
   Object.assign(state, { phase: "running", run: message.run, seq: message.seq, label: null, recording: null, isSettled: true });
-  state.view = { ...initialState().view };
+  state.view = initialState().view;
   return say(state, "Running", "busy");
 }
 
 function clear(state, facts) {
-  state.prompt = facts.prompt;
-  state.settings = facts.settings;
-  state.environment = facts.environment;
-  state.created = facts.created ?? null;
+  const { prompt, earlier = [], settings, environment, created = null, cite = null } = facts;
+  Object.assign(state, { prompt, earlier, settings, environment, created, cite });
   state.hasGap = false;
   state.pieces = {};
   state.trace = null;
@@ -184,9 +178,11 @@ export function figures(lane) {
     tau: numPasses ? numDecoded / numPasses : 0,
     tokensPerS: lane.decodeMs ? (1000 * numDecoded) / lane.decodeMs : 0,
     decodeMs: lane.decodeMs,
-    prefillMs: lane.prefill ? lane.prefill.prefill_ms : null,
   };
 }
+
+/** Whether the rule may change the text's law; such rules say so in their names. */
+export const isLossy = ({ settings }) => /^lossy/.test(settings?.rule);
 
 export function speedup(state) {
   const plain = figures(state.lanes.plain).tokensPerS;
@@ -240,7 +236,7 @@ export function lookAt(state, method, step) {
 }
 
 /** The first step that shows most: many drafts kept, and some refused. */
-export function tellingStep(lane) {
+function tellingStep(lane) {
   const worth = (step) => step.path.length + (step.verdicts.includes("x") ? 1 : 0);
   let best = 0;
   lane.steps.forEach((step, number) => {
@@ -272,7 +268,7 @@ export function showAt(state, clockMs, phasesOf) {
 }
 
 /** Levels share the draft's time, coins and commit that of the commit. Null where nothing was drafted. */
-export function phaseAt(step, ms, phases) {
+function phaseAt(step, ms, phases) {
   if (!phases.length) return null;
   const pass = phases.findIndex(({ kind }) => kind === "target");
   const part = (share, count) => Math.min(Math.floor(share * count), count - 1);

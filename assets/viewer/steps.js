@@ -1,6 +1,6 @@
 // Moving in time: buttons, slider, and the bars of tokens per step that stand on it.
 
-import { h, s, setAttribute, setText } from "./dom.js";
+import { button, h, s, setAttribute, setText, signButton } from "./dom.js";
 import { SPEEDS, speedName } from "./player.js";
 import { laneInView, METHODS } from "./state.js";
 import { count } from "./text.js";
@@ -12,23 +12,22 @@ const NAMES = { eagle: "EAGLE", plain: "Plain", accepted: "accepted", bonus: "th
 
 /** `{element, update(state, heading)}`; `act` has what the buttons do. */
 export function createSteps(act) {
-  const button = (run, label, hint) => h("button", { type: "button", class: "ev-button", "aria-label": hint, title: hint, onclick: run }, label);
-  const play = button(act.play, "▶", "Play (Space)");
+  const play = signButton("▶", "Play (Space)", act.play);
   const speed = h("select", { class: "ev-speed-choice", "aria-label": "Speed of play" }, SPEEDS.map((one) => h("option", { value: one }, speedName(one))));
   speed.addEventListener("change", () => act.speed(Number(speed.value)));
-  const lanes = METHODS.toReversed().map((method) => h("button", { type: "button", class: "ev-tab", onclick: () => act.lane(method) }, NAMES[method]));
+  const lanes = METHODS.toReversed().map((method) => button(NAMES[method], () => act.lane(method), { class: "ev-tab" }));
   const slider = h("input", { type: "range", min: 1, max: 1, value: 1, step: 1, class: "ev-slider", "aria-label": "Step" });
   slider.addEventListener("input", () => act.moveTo(Number(slider.value) - 1));
   const chart = createChart(act);
   const title = h("h2", { class: "ev-step-title" }, "Step");
   const about = h("p", { class: "ev-step-about" }, "");
-  const live = h("button", { type: "button", class: "ev-button ev-live", onclick: act.last, title: "Follow the newest step (End)" }, "● Live");
+  const live = button("● Live", act.last, { class: "ev-button ev-live", title: "Follow the newest step (End)" });
   const element = h("div", { class: "ev-steps" },
     h("div", { class: "ev-steps-head" }, h("div", { class: "ev-step-name" }, title, about),
       h("div", { class: "ev-controls" },
         h("div", { class: "ev-tabs", role: "group", "aria-label": "Lane to look at" }, lanes), live,
-        button(act.first, "⇤", "First step (Home)"), button(() => act.by(-1), "←", "Step back (←)"), play,
-        button(() => act.by(1), "→", "Step forward (→)"), button(act.last, "⇥", "Last step (End)"), speed)),
+        signButton("⇤", "First step (Home)", act.first), signButton("←", "Step back (←)", () => act.by(-1)), play,
+        signButton("→", "Step forward (→)", () => act.by(1)), signButton("⇥", "Last step (End)", act.last), speed)),
     chart.element, slider);
   const update = (state, { title: newTitle, about: newAbout }) => {
     const { steps } = laneInView(state);

@@ -54,10 +54,8 @@ export function rowsOf({ step, pieces, look }) {
   }];
 }
 
-function drawRow(row, { selected }) {
-  const isSelected = row.node === selected;
-  const cells = [row.depth, row.tried, row.after, row.draft, row.target, row.accept, row.draw, row.verdict];
-  return h("tr", { "data-node": row.node, "data-verdict": row.verdict, "aria-current": isSelected ? "true" : null },
-    h("th", { scope: "row" }, h("button", { type: "button", class: "ev-row-name" }, row.token)),
-    cells.map((cell) => h("td", {}, cell)));
+function drawRow({ node, token, ...facts }, { selected }) {
+  return h("tr", { "data-node": node, "data-verdict": facts.verdict, "aria-current": node === selected ? "true" : null },
+    h("th", { scope: "row" }, h("button", { type: "button", class: "ev-row-name" }, token)),
+    Object.values(facts).map((fact) => h("td", {}, fact))); // in the order of HEADS
 }

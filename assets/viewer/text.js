@@ -60,6 +60,6 @@ export const ordinal = (n) => {
 };
 
 /** `tree:25` in words. */
-export const treeName = (tree) => tree.replace(/^(chain|tree):/, "$1 of ");
+export const treeName = (tree) => (tree.startsWith("ranks:") ? `tree by hand of ${tree.split(".").length}` : tree.replace(":", " of "));
 
 export const count = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;

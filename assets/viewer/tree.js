@@ -138,7 +138,7 @@ function drawStep({ step, pieces, selected, look, hovered, layout }, { svg, grou
   let numDrawn = 0;
   parents.forEach((_, node) => {
     const key = nodeKey(step, node);
-    const kind = look.kinds[key === "bonus" ? look.kinds.length - 1 : node];
+    const kind = look.kinds[node];
     if (kind === null || (key !== selected && !isSeen(at(node)))) return;
     pool[numDrawn] ??= createNode(ground);
     pool[numDrawn].show(factsOf(step, node, { kind, key, pieces, look, layout }), at(node), { isSelected: key === selected, isHovered: key === hovered });
@@ -156,9 +156,8 @@ function windowOf({ left, top, width, height }, scale) {
 
 function drawEdges(parents, look, at, edges) {
   const lines = Object.fromEntries(EDGE_KINDS.map((kind) => [kind, ""]));
-  const isBonus = (node) => node === look.kinds.length - 1;
   parents.forEach((parent, node) => {
-    const kind = isBonus(node) ? look.kinds.at(-1) : look.kinds[node];
+    const kind = look.kinds[node];
     if (parent !== null && kind !== null) lines[kind] += edgePath(at(parent), at(node));
   });
   for (const kind of EDGE_KINDS) put(edges[kind], "d", lines[kind] || "M0 0");
@@ -197,11 +196,10 @@ function createNode(ground) {
   const group = s("g", { role: "treeitem" }, spoken, box, mark, token, s("text", { class: "ev-numbers", y: 34 }, note, accept));
   ground.append(group);
   const written = [];
+  const writer = (element, name) => (value) => put(element, name, value);
   const writers = [
-    (value) => put(group, "display", value), (value) => put(group, "class", value), (value) => put(group, "transform", value),
-    (value) => put(group, "data-node", value), (value) => put(group, "aria-level", value), (value) => put(group, "tabindex", value),
-    (value) => put(group, "aria-selected", value), (value) => put(box, "d", value), (value) => put(token, "x", value),
-    (value) => writeName(token, value),
+    ...["display", "class", "transform", "data-node", "aria-level", "tabindex", "aria-selected"].map((name) => writer(group, name)),
+    writer(box, "d"), writer(token, "x"), (value) => writeName(token, value),
     ...[spoken, mark, note, accept].map((element) => (value) => { element.textContent = value; }),
   ];
   const write = (values) => values.forEach((value, index) => {

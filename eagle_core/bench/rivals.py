@@ -35,6 +35,7 @@ ATTENTIONS = ("sdpa", "eager")
 CACHES = ("dynamic", "static")
 LOOKED_UP = 10  # tokens of a copied draft, as the method's authors have it
 LONGEST = 8_192
+QUIET = -1
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class LlamaCpp:
             ) from error
         params = package.CommonParams()
         params.model.path = str(gguf)
-        params.n_ctx, params.n_parallel = LONGEST, 1
+        params.n_ctx, params.n_parallel, params.verbosity = LONGEST, 1, QUIET
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
         self._server = package.Server(params)
 
@@ -150,12 +151,16 @@ class LlamaCpp:
             "temperature": 0.0,
             "cache_prompt": False,
             "return_tokens": True,
+            "verbose": True,  # else the tokens are left out
         }
         said = self._server.handle_completions(asked)
-        if "timings" not in said:
-            raise OptionError(f"llama.cpp answered {str(said)!r:.200}", expected="timings")
-        times, tokens = said["timings"], tuple(int(token) for token in said.get("tokens", ()))
-        return RivalAnswer(tokens, float(times["prompt_ms"]), float(times["predicted_ms"]))
+        try:
+            times, tokens = said["timings"], said["__verbose"]["tokens"]
+        except (KeyError, TypeError) as error:
+            raise OptionError(
+                f"llama.cpp answered {str(said)!r:.200}", expected="tokens and timings"
+            ) from error
+        return RivalAnswer(tuple(tokens), float(times["prompt_ms"]), float(times["predicted_ms"]))
 
 
 def default_gguf(cache: Path | None, progress: Progress) -> Path:

@@ -207,8 +207,8 @@ def figures_of_rival(answer: RivalAnswer) -> LaneFigures:
     )
 
 
-def figures(lane: Lane, *, wall_ms: float) -> LaneFigures:
-    """wall_ms: of all its steps, from outside."""
+def figures(lane: Lane, *, wall_ms: float = 0.0) -> LaneFigures:
+    """wall_ms: of all its steps, from outside, where that was looked at."""
     return LaneFigures(
         num_tokens=len(lane.tokens) - 1,
         num_target_passes=lane.num_target_passes,

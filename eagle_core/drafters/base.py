@@ -36,7 +36,8 @@ class Drafter(Protocol):
     def grow_tree(self, root: int, *, plan: Plan, laws: LawMaker, chance: Chance) -> DraftTree:
         """Draft a tree below `root`, the newest committed token.
 
-        The newest true feature is still open: it pairs with the embedding of `root`.
+        The newest true feature is still open: it pairs with the embedding of `root`. Asked again
+        before `observe`, with the same root, it drafts anew from the same place.
         """
         ...
 

@@ -66,7 +66,8 @@ class EagleDrafter:
             device=spec.device,
         )
         self._open_features: Tensor | None = None  # (R, K·D), true, not yet in a stable row
-        self._open_tokens: tuple[int, ...] = ()  # the R - 1 tokens that follow all but the last
+        self._open_tokens: tuple[int, ...] = ()  # the R tokens whose features these are
+        self._newest: tuple[int, Tensor] | None = None  # the root of the last stable row, estimate
 
     @property
     def taps(self) -> Taps:
@@ -78,16 +79,15 @@ class EagleDrafter:
 
     def begin(self, tokens: Tensor, read: TargetRead) -> None:
         self._cache.crop(0)
-        self._open_features, self._open_tokens = read.features, tuple(tokens[1:].tolist())
+        self._open_features, self._open_tokens = read.features, tuple(tokens.tolist())
         self._close_pairs(self._open_tokens)
 
     def observe(self, taken: Acceptance, read: TargetRead) -> None:
         """The path's features are closed into pairs when the next tree is grown; until then those
         of plain steps add up."""
         assert self._open_features is not None, "begin comes before observe"
-        is_root_open = len(self._open_features) > 0
-        self._open_tokens += taken.tokens if is_root_open else taken.tokens[1:]
         self._open_features = torch.cat([self._open_features, read.features[list(taken.path)]])
+        self._open_tokens += taken.tokens
 
     def grow_tree(self, root: int, *, plan: Plan, laws: LawMaker, chance: Chance) -> DraftTree:
         growth = Growth(
@@ -98,7 +98,7 @@ class EagleDrafter:
             vocab_size=self._vocab_size,
             vocabulary=self._vocabulary,
         )
-        estimates = self._close_pairs((*self._open_tokens, root))[-1:]  # (1, D), follows the root
+        estimates = self._estimate_after(root)
         num_stable = self._cache.num_rows
         level, expanded = growth.frontier, list[int]()
         while level:
@@ -110,20 +110,33 @@ class EagleDrafter:
         self._cache.crop(num_stable)
         return growth.finish()
 
-    def _close_pairs(self, tokens: Sequence[int]) -> Tensor:
-        """Make stable rows of the open features and the tokens that follow them.
+    def _estimate_after(self, root: int) -> Tensor:
+        """(1, D); closes the open pairs unless an earlier tree from here has done so."""
+        assert self._open_features is not None, "begin comes before grow_tree"
+        if len(self._open_features):
+            self._newest = root, self._close_pairs((*self._open_tokens, root))[-1:]
+        assert self._newest is not None, "a feature is open until its root is known"
+        closed_with, estimate = self._newest
+        assert root == closed_with, f"a tree from {closed_with}, then one from {root}"
+        return estimate
 
-        Gives an estimate per row, (R, D). With one token less than there are features, the newest
-        feature stays open.
+    def _close_pairs(self, tokens: Sequence[int]) -> Tensor:
+        """Make stable rows of the open features but for those that no token follows yet.
+
+        `tokens` are those of the open features, and the root once it is known. Gives an estimate
+        per row, (R, D).
         """
         assert self._open_features is not None, "begin comes before grow_tree"
-        first = self._cache.num_rows
-        positions = torch.arange(first, first + len(tokens), device=self._device)
-        features = self._open_features[: len(tokens)].to(self._device, self._dtype)
-        self._open_features, self._open_tokens = self._open_features[len(tokens) :], ()
+        num_rows, first = len(tokens) - 1, self._cache.num_rows
+        positions = torch.arange(first, first + num_rows, device=self._device)
+        features = self._open_features[:num_rows].to(self._device, self._dtype)
+        self._open_features = self._open_features[num_rows:]
+        self._open_tokens = self._open_tokens[num_rows:]
         with torch.inference_mode():
             fused = self._head.fuse(features)  # (R, D)
-        return self._run_head(tokens, fused, positions=positions, mask="causal")
+        offset = self._head.token_offset
+        paired = tokens[offset : offset + num_rows]
+        return self._run_head(paired, fused, positions=positions, mask="causal")
 
     def _expand(self, growth: Growth, features: Tensor, expanded: list[int]) -> Tensor:
         """Run the head over the frontier, (R, D) its parents' estimates; appends it to `expanded`.
@@ -137,8 +150,9 @@ class EagleDrafter:
         positions = torch.full((len(nodes),), num_stable + len(paths[0]) - 2, device=self._device)
         mask = torch.ones(len(nodes), num_stable + len(expanded), dtype=torch.bool)
         mask[:, num_stable:] = torch.tensor([[row in path for row in expanded] for path in paths])
+        is_shifted = self._head.token_offset == 1
         return self._run_head(
-            [growth.token(node) for node in nodes],
+            [growth.token(node if is_shifted else growth.parent(node)) for node in nodes],
             features,
             positions=positions,
             mask=mask.to(self._device),

@@ -21,15 +21,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from eagle_core.drafters.decoder import DecoderLayer, Entered, OneLayerHead
 from eagle_core.drafters.keys import LAYER_KEYS, published, sizes_in
-from eagle_core.drafters.layers import (
-    Attention,
-    GatedMLP,
-    HeadCache,
-    LayerConfig,
-    Mask,
-    own_embedding,
-)
+from eagle_core.drafters.layers import LayerConfig, own_embedding
 from eagle_core.errors import HeadError
 from eagle_core.targets.base import Taps
 
@@ -83,7 +77,7 @@ class Eagle3Config(LayerConfig):
         return cls(**named)
 
 
-class Eagle3Head(nn.Module):
+class Eagle3Head(OneLayerHead):
     """EAGLE-3's head; see the module's docstring for the layout."""
 
     def __init__(self, config: Eagle3Config) -> None:
@@ -100,6 +94,10 @@ class Eagle3Head(nn.Module):
             if config.owns_unembedding
             else None
         )
+
+    @property
+    def layer(self) -> DecoderLayer:
+        return self.midlayer
 
     def taps(self, num_layers: int) -> Taps:
         """The states to read from a target of so many layers; raises HeadError beyond them."""
@@ -128,60 +126,24 @@ class Eagle3Head(nn.Module):
         normed: Tensor = self.norm(estimates)
         return normed
 
-    def forward(
-        self,
-        embeddings: Tensor,  # (B, R, D), row i: embedding of token i+1
-        features: Tensor,  # (B, R, D), row i: hidden state i, fused or fed back
-        *,
-        positions: Tensor,  # (R,) or (B, R), i for pair i
-        mask: Mask = "causal",
-        cache: HeadCache | None = None,
-    ) -> Tensor:
-        """The next hidden states before the final norm, (B, R, D); else as `EagleHead.forward`."""
-        is_batched = features.dim() == 3
-        if not is_batched:
-            embeddings, features = embeddings[None], features[None]
-        hidden: Tensor = self.midlayer(
-            embeddings, features, positions=positions, mask=mask, cache=cache
-        )
-        return hidden if is_batched else hidden[0]
+    def enter(self, embeddings: Tensor, features: Tensor) -> Entered:
+        """Hidden states, fused or fed back, beside embeddings; both normed for attention."""
+        return self.midlayer.enter(embeddings, features)
 
 
-class Eagle3Layer(nn.Module):
+class Eagle3Layer(DecoderLayer):
     """A decoder layer whose attention reads an embedding beside a hidden state."""
 
     def __init__(self, config: Eagle3Config) -> None:
-        super().__init__()
+        super().__init__(config, in_width=2 * config.width)
         self._norm_before_residual = config.norm_before_residual
         self.input_layernorm = _norm(config.width, config)
         self.hidden_norm = _norm(config.width, config)
-        self.self_attn = Attention(config, in_width=2 * config.width)
-        self.post_attention_layernorm = _norm(config.width, config)
-        self.mlp = GatedMLP(config)
 
-    def forward(
-        self,
-        embeddings: Tensor,
-        hidden: Tensor,
-        *,
-        positions: Tensor,
-        mask: Mask,
-        cache: HeadCache | None,
-    ) -> Tensor:
-        x = self.enter(embeddings, hidden)
-        attended = self.self_attn(x, positions=positions, mask=mask, cache=cache)
-        return self.finish(hidden, attended)
-
-    def enter(self, embeddings: Tensor, hidden: Tensor) -> Tensor:
-        """What attention reads, (…, R, 2·D)."""
-        return torch.cat([self.input_layernorm(embeddings), self.hidden_norm(hidden)], dim=-1)
-
-    def finish(self, hidden: Tensor, attended: Tensor) -> Tensor:
-        """What follows attention."""
-        residual = self.hidden_norm(hidden) if self._norm_before_residual else hidden
-        x = residual + attended
-        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
-        return out
+    def enter(self, embeddings: Tensor, hidden: Tensor) -> Entered:
+        normed = self.hidden_norm(hidden)
+        read = torch.cat([self.input_layernorm(embeddings), normed], dim=-1)  # (…, R, 2·D)
+        return Entered(read, normed if self._norm_before_residual else hidden)
 
 
 def _norm(width: int, config: LayerConfig) -> nn.RMSNorm:

@@ -24,6 +24,13 @@ _LAYOUTS_OF: dict[type, tuple[Layout, ...]] = {
 }
 
 
+def own_layout(config: HeadConfig | Eagle3Config) -> Layout:
+    """The one that we write our own heads in: the reference's, where it can hold the head."""
+    if _extras(config):
+        return "speculators"
+    return "eagle3" if isinstance(config, Eagle3Config) else "eagle"
+
+
 def write_out(checkpoint: Checkpoint, layout: Layout) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and config under the names of a layout; raises HeadError if it has no such head."""
     config = checkpoint.config
@@ -34,6 +41,8 @@ def write_out(checkpoint: Checkpoint, layout: Layout) -> tuple[dict[str, Tensor]
         )
     if layout != "speculators" and (extras := _extras(config)):
         raise HeadError(f"layout {layout} for a head with {extras[0]}", expected="speculators")
+    if layout == "speculators" and isinstance(config, HeadConfig) and config.is_lesser:
+        raise HeadError(f"layout speculators for a head of {config.inputs}", expected="eagle")
     tensors = dict(checkpoint.weights)
     if isinstance(config, Eagle3Config):
         tensors |= _maps_of(checkpoint.vocabulary, config)

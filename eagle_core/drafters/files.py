@@ -29,6 +29,7 @@ from eagle_core.errors import HeadError
 
 CONFIG, WEIGHTS, BIN = "config.json", "model.safetensors", "pytorch_model.bin"
 VOCABULARY, TOKENIZER = "draft_vocabulary.safetensors", "tokenizer.json"
+HEADER_BYTES = 20_000  # room for names and shapes in a file of tensors
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _FETCHED = [CONFIG, VOCABULARY, TOKENIZER, "*.safetensors", "*.safetensors.index.json"]
 _FETCHED_ELSE = ["pytorch_model*.bin", "pytorch_model.bin.index.json"]
@@ -103,10 +104,54 @@ def put_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     staged.replace(path)
 
 
+def put_weights(folder: Path, tensors: dict[str, Tensor], *, max_file_bytes: int) -> None:
+    """Write a head's weights as one file, or as shards and their index where they need several.
+
+    Raises HeadError for a tensor that no file of that size can hold.
+    """
+    shards = _filled(tensors, max_file_bytes)
+    index = folder / f"{WEIGHTS}.index.json"
+    if len(shards) == 1:
+        put_tensors(folder / WEIGHTS, tensors)
+        index.unlink(missing_ok=True)
+    else:
+        names = [f"model-{i:05}-of-{len(shards):05}.safetensors" for i in range(1, len(shards) + 1)]
+        for name, shard in zip(names, shards, strict=True):
+            put_tensors(folder / name, shard)
+        weight_map = {key: name for name, shard in zip(names, shards, strict=True) for key in shard}
+        size = sum(tensor.nbytes for tensor in tensors.values())
+        _put_object(index, {"metadata": {"total_size": size}, "weight_map": weight_map})
+        (folder / WEIGHTS).unlink(missing_ok=True)
+    kept = {path.name for path in _weight_files(folder)}
+    for path in folder.glob("model-*-of-*.safetensors"):
+        if path.name not in kept:
+            path.unlink()
+
+
+def _filled(tensors: dict[str, Tensor], max_file_bytes: int) -> list[dict[str, Tensor]]:
+    """The tensors in their order, in as few files as that allows."""
+    limit = max_file_bytes - HEADER_BYTES
+    shards: list[dict[str, Tensor]] = [{}]
+    room = limit
+    for name, tensor in tensors.items():
+        if tensor.nbytes > limit:
+            raise HeadError(f"{name} of {tensor.nbytes} bytes", expected=f"at most {limit} a file")
+        if tensor.nbytes > room:
+            shards.append({})
+            room = limit
+        shards[-1][name] = tensor
+        room -= tensor.nbytes
+    return shards
+
+
 def put_config(folder: Path, config: dict[str, Any]) -> None:
-    staged = folder / f".{CONFIG}.part"
-    staged.write_text(json.dumps(config, indent=2) + "\n")
-    staged.replace(folder / CONFIG)
+    _put_object(folder / CONFIG, config)
+
+
+def _put_object(path: Path, content: dict[str, Any]) -> None:
+    staged = path.with_name(f".{path.name}.part")
+    staged.write_text(json.dumps(content, indent=2) + "\n")
+    staged.replace(path)
 
 
 def _weight_files(folder: Path) -> list[Path]:

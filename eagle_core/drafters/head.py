@@ -7,6 +7,14 @@ unembedding. What the head estimates is a post-norm feature, so the target's own
 reads it directly. Parameter names follow the published EAGLE-1 checkpoints. EAGLE-2 uses the same
 heads.
 
+Three lesser heads leave out or misplace the token or the feature, to show what each is worth
+(EAGLE-1, section 5.3.2):
+
+    feature+token        embedding of token i+1 and feature i; the method
+    feature+unshifted    embedding of token i and feature i
+    feature              feature i
+    token                embedding of token i+1
+
 Knows tensors. Knows nothing of trees, targets or files.
 """
 
@@ -14,22 +22,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
+from eagle_core.drafters.decoder import DecoderLayer, Entered, OneLayerHead
 from eagle_core.drafters.keys import LAYER_KEYS, published, sizes_in
-from eagle_core.drafters.layers import (
-    Attention,
-    GatedMLP,
-    HeadCache,
-    LayerConfig,
-    Mask,
-    own_embedding,
-)
+from eagle_core.drafters.layers import LayerConfig, own_embedding
+from eagle_core.errors import HeadError
 from eagle_core.targets.base import Taps
 
+Inputs = Literal["feature+token", "feature+unshifted", "feature", "token"]
+INPUTS: tuple[Inputs, ...] = get_args(Inputs)
+_KEYS = LAYER_KEYS | {"inputs": "inputs"}
 _NEEDED = frozenset({"width", "num_heads", "intermediate_size", "vocab_size"})
 
 
@@ -39,26 +45,39 @@ class HeadConfig(LayerConfig):
 
     fc_bias: bool = True
     owns_unembedding: bool = False  # it brings rows of its own to read estimates with
+    inputs: Inputs = "feature+token"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.inputs not in INPUTS:
+            raise HeadError(f"a head with the inputs {self.inputs!r}", expected=", ".join(INPUTS))
+
+    @property
+    def is_lesser(self) -> bool:
+        """Not the method itself; published layouts have no word for it."""
+        return self.inputs != "feature+token"
 
     def to_json(self) -> dict[str, Any]:
         names = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}
-        return names | published(self, LAYER_KEYS)
+        return names | published(self, _KEYS if self.is_lesser else LAYER_KEYS)
 
     @classmethod
     def from_json(cls, config: Mapping[str, Any]) -> HeadConfig:
         """Read a published or own config; a key that would change the head is never skipped."""
-        return cls(**sizes_in(config, keys=LAYER_KEYS, kind="EAGLE-1", needed=_NEEDED))
+        return cls(**sizes_in(config, keys=_KEYS, kind="EAGLE-1", needed=_NEEDED))
 
 
-class EagleHead(nn.Module):
+class EagleHead(OneLayerHead):
     """EAGLE-1's head; see the module's docstring for the layout."""
 
     def __init__(self, config: HeadConfig) -> None:
         super().__init__()
         self.config = config
+        self.token_offset = 0 if config.inputs == "feature+unshifted" else 1
         self.embed_tokens = own_embedding(config)
-        self.fc = nn.Linear(2 * config.width, config.width, bias=config.fc_bias)
-        self.layers = nn.ModuleList([DecoderLayer(config)])
+        num_read = 2 if "+" in config.inputs else 1
+        self.fc = nn.Linear(num_read * config.width, config.width, bias=config.fc_bias)
+        self.layers = nn.ModuleList([DecoderLayer(config, in_width=config.width)])
         self.lm_head = (
             nn.Linear(config.width, config.vocab_size, bias=False)
             if config.owns_unembedding
@@ -83,44 +102,8 @@ class EagleHead(nn.Module):
         """What an unembedding reads, (R, D); here the estimates themselves."""
         return estimates
 
-    def forward(
-        self,
-        embeddings: Tensor,  # (B, R, D), row i: embedding of token i+1
-        features: Tensor,  # (B, R, D), row i: feature i, true or estimated
-        *,
-        positions: Tensor,  # (R,) or (B, R), i for pair i
-        mask: Mask = "causal",
-        cache: HeadCache | None = None,
-    ) -> Tensor:
-        """Estimates of the next features, (B, R, D).
-
-        A `mask` is True (or 0.0, if it is to be added) where a row may look: (R, L+R) or
-        (B, 1, R, L+R), L being the rows already in `cache`; "causal" lets every row see the
-        cache and what precedes it. With a cache, B is 1 and the rows' keys and values are
-        appended to it. Leading dimensions may be left away: (R, D) in, (R, D) out.
-        """
-        fused = self.fc(torch.cat([embeddings, features], dim=-1))
-        batched = fused if fused.dim() == 3 else fused[None]
-        estimates: Tensor = self.layer(batched, positions=positions, mask=mask, cache=cache)
-        return estimates if fused.dim() == 3 else estimates[0]
-
-
-class DecoderLayer(nn.Module):
-    """Llama's decoder layer without its input norm."""
-
-    def __init__(self, config: LayerConfig) -> None:
-        super().__init__()
-        self.self_attn = Attention(config, in_width=config.width)
-        self.mlp = GatedMLP(config)
-        self.post_attention_layernorm = nn.RMSNorm(config.width, eps=config.rms_norm_eps)
-
-    def forward(
-        self, x: Tensor, *, positions: Tensor, mask: Mask, cache: HeadCache | None
-    ) -> Tensor:
-        return self.finish(x, self.self_attn(x, positions=positions, mask=mask, cache=cache))
-
-    def finish(self, x: Tensor, attended: Tensor) -> Tensor:
-        """What follows attention."""
-        x = x + attended
-        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
-        return out
+    def enter(self, embeddings: Tensor, features: Tensor) -> Entered:
+        """The inputs side by side, embedding first, through `fc`."""
+        alone = {"feature": features, "token": embeddings}.get(self.config.inputs)
+        fused = self.fc(torch.cat([embeddings, features], dim=-1) if alone is None else alone)
+        return Entered(fused, fused)

@@ -9,6 +9,7 @@ Knows files, heads and what a target says of itself. Knows nothing of drafting.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from eagle_core.drafters import files
 from eagle_core.drafters.eagle3 import Eagle3Config, Eagle3Head
-from eagle_core.drafters.exports import Layout, write_out
+from eagle_core.drafters.exports import Layout, own_layout, write_out
 from eagle_core.drafters.files import VOCABULARY
 from eagle_core.drafters.fit import check_declared_target, check_sizes, check_tokenizer
 from eagle_core.drafters.head import EagleHead
@@ -122,21 +123,20 @@ def save_head(
 ) -> torch.dtype:
     """Write the folder's files, each put in place whole; gives the dtype of the weights.
 
-    Without `dtype` the half precision with the smaller largest error is taken. Raises HeadError
-    for a head beyond `MAX_FILE_BYTES`.
+    Without `dtype` the half precision with the smaller largest error is taken. Weights that do not
+    fit into one file of `MAX_FILE_BYTES` become shards.
     """
     weights = {name: weight.detach().cpu() for name, weight in head.state_dict().items()}
     chosen = dtype or closest_half(weights)
     stored = {name: weight.to(chosen) for name, weight in weights.items()}
-    num_bytes = sum(weight.nbytes for weight in stored.values())
-    if num_bytes > MAX_FILE_BYTES:
-        raise HeadError(f"a head of {num_bytes} bytes", expected=f"at most {MAX_FILE_BYTES}")
-    layout: Layout = "eagle3" if isinstance(head, Eagle3Head) else "eagle"
-    write_head(folder, Checkpoint(head.config, stored, vocabulary), layout=layout)
+    checkpoint = Checkpoint(head.config, stored, vocabulary)
+    write_head(folder, checkpoint, layout=own_layout(head.config), max_file_bytes=MAX_FILE_BYTES)
     return chosen
 
 
-def write_head(folder: Path, checkpoint: Checkpoint, *, layout: Layout) -> None:
+def write_head(
+    folder: Path, checkpoint: Checkpoint, *, layout: Layout, max_file_bytes: int = sys.maxsize
+) -> None:
     """Write a head in a published layout, in the dtype of its weights."""
     tensors, config = write_out(checkpoint, layout)
     dtypes = {t.dtype for t in checkpoint.weights.values()}
@@ -144,7 +144,7 @@ def write_head(folder: Path, checkpoint: Checkpoint, *, layout: Layout) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     files.put_config(folder, config | ({"torch_dtype": named.pop()} if len(named) == 1 else {}))
     stored = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    files.put_tensors(folder / files.WEIGHTS, stored)
+    files.put_weights(folder, stored, max_file_bytes=max_file_bytes)
     vocabulary = checkpoint.vocabulary
     if vocabulary is not None and not isinstance(checkpoint.config, Eagle3Config):
         files.put_tensors(folder / VOCABULARY, {"tokens": vocabulary.to("cpu", torch.int32)})

@@ -241,10 +241,10 @@ class Angles:
 
     def at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """For positions (N,): (N, 1, head_dim / 2) each."""
-        farthest = int(positions.max())
-        if farthest >= self._table.shape[1]:
-            self._table = self._made(max(2 * farthest, MIN_CAPACITY))
-        cos, sin = self._table[:, positions.to(self._table.device)]
+        farthest, table = int(positions.max()), self._table  # another run may make a new one
+        if farthest >= table.shape[1]:
+            table = self._table = self._made(max(2 * farthest, MIN_CAPACITY))
+        cos, sin = table[:, positions.to(table.device)]
         return cos[:, None], sin[:, None]
 
     def _made(self, num_positions: int) -> Tensor:

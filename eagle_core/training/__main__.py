@@ -4,8 +4,9 @@
     python -m eagle_core.training train    --corpus FILE     a head, from these features
     python -m eagle_core.training export   --corpus FILE     the best head so far, with its card
 
-Every command goes on where it was interrupted when it is given again. Several processes train as
-one, each with its share of every batch:
+What is left out of `--feature-weight`, `--noise`, `--self-fed-steps` and `--step-decay` is as the
+method's paper has it. Every command goes on where it was interrupted when it is given again.
+Several processes train as one, each with its share of every batch:
 
     accelerate launch --multi_gpu --num_processes 2 -m eagle_core.training train --corpus FILE
 """
@@ -18,13 +19,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
-from eagle_core.errors import EagleError
+from eagle_core.drafters.head import INPUTS
 from eagle_core.training.commands import compute, export, train
+from eagle_core.training.entry import run
+from eagle_core.training.methods import METHODS
 from eagle_core.training.objectives import NOISES
 from eagle_core.training.settings import OPTIMIZERS, PRECISIONS
 
+FEATURES = Path("runs/features")
 ABOUT_CORPUS = (
     "Conversations that the target had with itself. User turns were sampled by the target, or are "
     "questions of the GSM8K training set (MIT) and code instructions of GPTeacher (MIT); answers "
@@ -44,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     features = commands.add_parser(
         "features", parents=[shared], help="compute the target's features over a corpus"
     )
+    _feature_flags(features)
     features.set_defaults(command=compute)
     training = commands.add_parser("train", parents=[shared], help="train a head on the features")
     _run_flags(training)
@@ -60,7 +63,6 @@ def parser() -> argparse.ArgumentParser:
 def _shared_flags(flags: argparse.ArgumentParser) -> None:
     add = flags.add_argument
     add("--corpus", type=Path, required=True, help="an .npz with tokens, answer, lengths")
-    add("--features", type=Path, default=Path("runs/features"), help="folder of the features")
     add("--max-tokens", type=int, help="use only the first so many tokens of the corpus")
     add("--target", help="a hub id or a local folder; left out: the default target")
     add("--cache", type=Path, help="folder that keeps the default target")
@@ -73,8 +75,16 @@ def _shared_flags(flags: argparse.ArgumentParser) -> None:
     add("--threads", type=int, help="CPU threads; left out: all")
 
 
+def _feature_flags(flags: argparse.ArgumentParser) -> None:
+    add = flags.add_argument
+    add("--features", type=Path, default=FEATURES, help="folder of the features")
+    add("--taps", type=int, nargs="+", help="states to keep; left out: the last, of EAGLE-1")
+    add("--workers", type=int, default=1, help="conversations read at the same time")
+
+
 def _run_flags(flags: argparse.ArgumentParser) -> None:
     add = flags.add_argument
+    add("--features", type=Path, nargs="+", default=[FEATURES], help="folders of the features")
     add("--run", type=Path, default=Path("runs/eagle"), help="folder of checkpoint and curve")
     add("--head", type=Path, help="folder to export the head to")
     add("--draft-vocabulary", type=int, default=8192, help="tokens the head may draft")
@@ -89,6 +99,9 @@ def _training_flags(flags: argparse.ArgumentParser) -> None:
     budget.add_argument("--minutes", type=float, help="length of the run; 60 without --steps")
     add = flags.add_argument
     add("--start-from", type=Path, help="a head folder whose weights to begin with")
+    add("--method", choices=METHODS, default="eagle", help="the kind of head")
+    add("--inputs", choices=INPUTS, default="feature+token", help="what an EAGLE-1 head reads")
+    add("--taps", type=int, nargs="+", help="states that an EAGLE-3 head reads, not the usual")
     add("--batch-tokens", type=int, default=1024)
     add("--precision", choices=PRECISIONS, default="float32", help="of the matrix products")
     add("--optimizer", choices=OPTIMIZERS, default="adamw")
@@ -96,11 +109,11 @@ def _training_flags(flags: argparse.ArgumentParser) -> None:
     add("--warmup-share", type=float, default=0.03, help="of the run")
     add("--weight-decay", type=float, default=0.01)
     add("--clip-norm", type=float, default=0.5)
-    add("--feature-weight", type=float, default=1.0, help="of the smooth-L1 part")
+    add("--feature-weight", type=float, help="of the smooth-L1 part")
     add("--token-weight", type=float, default=1.0, help="of the cross-entropy part; the paper: 0.1")
-    add("--noise", choices=NOISES, default="paper", help="on input features")
-    add("--self-fed-steps", type=int, default=0, help="train on this many own estimates too")
-    add("--step-decay", type=float, default=1.0, help="weight of each further self-fed step")
+    add("--noise", choices=NOISES, help="on input features")
+    add("--self-fed-steps", type=int, help="train on this many own estimates too")
+    add("--step-decay", type=float, help="weight of each further self-fed step")
     add("--kv-heads", type=int, help="key/value heads; left out: one for three query heads")
     add("--intermediate-size", type=int, help="of the gated layer; left out: 8/3 of the width")
     add("--rope-theta", type=float, default=10000.0)
@@ -113,17 +126,7 @@ def _training_flags(flags: argparse.ArgumentParser) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    try:
-        options.command(options)
-    except EagleError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write("\nInterrupted; the same command goes on from here.\n")
-        return 130
-    return 0
+    return run(options.command, options)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
 A conversation of n tokens gives n - 2 pairs:
 
-    pair i        feature i, token i+1   ─▶   feature i+1, hence the law of token i+2
+    pair i        feature i, token i+1   ─▶   last state i+1, hence the law of token i+2
     it counts     where token i+2 is part of an answer
 
-The pair after the last of these would have no token to be judged by. Rows of several conversations
-stand end to end, without padding; `lengths` says where one ends. Knows corpora and features.
+A feature is whatever states of the target a head reads. The pair after the last of these would have
+no token to be judged by. Rows of several conversations stand end to end, without padding; `lengths`
+says where one ends. Knows corpora and features.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eagle_core.targets.base import Taps
 from eagle_core.training.corpus import Corpus
-from eagle_core.training.features import FeatureStore
+from eagle_core.training.feature_store import FeatureStore
 
 MIN_TOKENS = 3  # a shorter conversation has no pair
 
@@ -28,9 +30,10 @@ MIN_TOKENS = 3  # a shorter conversation has no pair
 class Batch:
     """R pairs of one or more conversations."""
 
+    own_tokens: Tensor  # (R,) int64, row i: token i
     tokens: Tensor  # (R,) int64, row i: token i+1
-    features: Tensor  # (R, D), row i: feature i
-    next_features: Tensor  # (R, D), row i: feature i+1, what pair i shall estimate
+    features: Tensor  # (R, K·D), row i: feature i
+    next_features: Tensor  # (R, D), row i: the last state i+1, what pair i shall lead to
     counts: Tensor  # (R,) bool, row i: token i+2 is part of an answer
     follows: Tensor  # (R,) int64, row i: token i+2
     lengths: tuple[int, ...]  # pairs per conversation
@@ -38,6 +41,10 @@ class Batch:
     @property
     def num_pairs(self) -> int:
         return len(self.tokens)
+
+    def tokens_at(self, offset: int) -> Tensor:
+        """(R,), row i: token i + offset, of offsets 0 and 1."""
+        return self.tokens if offset else self.own_tokens
 
     @property
     def positions(self) -> Tensor:
@@ -50,22 +57,26 @@ def batch_of(
     store: FeatureStore,
     conversations: Sequence[int],
     *,
+    taps: Taps | None = None,
     device: torch.device | str = "cpu",
 ) -> Batch:
-    parts = [_pairs_of(corpus, store, conversation) for conversation in conversations]
-    tokens, features, next_features, counts, follows = (
+    """Pairs whose features are the states `taps`; by default the last state alone."""
+    parts = [_pairs_of(corpus, store, conversation, taps) for conversation in conversations]
+    own_tokens, tokens, features, next_features, counts, follows = (
         torch.cat(column).to(device) for column in zip(*parts, strict=True)
     )
     lengths = tuple(len(part[0]) for part in parts)
-    return Batch(tokens, features, next_features, counts, follows, lengths)
+    return Batch(own_tokens, tokens, features, next_features, counts, follows, lengths)
 
 
-def _pairs_of(corpus: Corpus, store: FeatureStore, conversation: int) -> tuple[Tensor, ...]:
+def _pairs_of(
+    corpus: Corpus, store: FeatureStore, conversation: int, taps: Taps | None
+) -> tuple[Tensor, ...]:
     rows = corpus.rows(conversation)
     tokens = torch.from_numpy(corpus.tokens[rows].astype(np.int64))
     answer = torch.from_numpy(corpus.answer[rows])
-    features = store.rows(rows)
-    return tokens[1:-1], features[:-2], features[1:-1], answer[2:], tokens[2:]
+    features, last = store.rows(rows, taps=taps), store.rows(rows)
+    return tokens[:-2], tokens[1:-1], features[:-2], last[1:-1], answer[2:], tokens[2:]
 
 
 def num_pairs(corpus: Corpus, conversations: Sequence[int]) -> int:

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import torch
 
-from eagle_core.drafters.head import EagleHead, HeadConfig
-from eagle_core.drafters.heads import load_head
+from eagle_core.drafters.heads import Head, load_head
 from eagle_core.errors import CorpusError, HeadError
 from eagle_core.targets.base import Target, TargetSpec
 from eagle_core.targets.loading import load_target, load_tokenizer
@@ -32,14 +31,15 @@ from eagle_core.training.corpus import (
 from eagle_core.training.corpus.template import tokenizer_digest
 from eagle_core.training.evaluate import Validator
 from eagle_core.training.export import RECORD, Provenance, export_head
-from eagle_core.training.features import FeatureStore, compute_features
+from eagle_core.training.feature_store import FeatureStore
+from eagle_core.training.features import compute_features
 from eagle_core.training.loop import Trainer, TrainingData
+from eagle_core.training.methods import USUAL, Sizes, fit_to_target, head_of, new_head
 from eagle_core.training.objectives import LossWeights
 from eagle_core.training.processes import Processes
 from eagle_core.training.settings import Intervals, TrainingSettings
 
 VALIDATION_BATCH_TOKENS = 2048
-HEAD_DIM = 64
 DEFAULT_MINUTES = 60.0
 
 
@@ -57,21 +57,24 @@ class Material:
 def compute(options: argparse.Namespace) -> None:
     target = _target(options)
     corpus = _corpus(options, target)
-    compute_features(corpus, target, options.features, max_tokens=options.max_tokens)
+    compute_features(
+        corpus,
+        target,
+        options.features,
+        taps=tuple(options.taps) if options.taps else None,
+        max_tokens=options.max_tokens,
+        num_workers=options.workers,
+    )
 
 
 def train(options: argparse.Namespace) -> None:
     processes = Processes.joined(device=options.device)
     options.device = processes.device
     material = _material(options)
-    spec = material.target.spec
     folder = RunFolder(options.run)
-    torch.manual_seed(options.seed)
-    head = EagleHead(_config(options, spec)).to(spec.device)
-    if options.start_from is not None:
-        _take_weights(head, options.start_from, spec)
-        if processes.is_main:
-            folder.note_origin(options.start_from / RECORD)
+    head = _new_head(options, material)
+    if options.start_from is not None and processes.is_main:
+        folder.note_origin(options.start_from / RECORD)
     trainer = Trainer(
         head,
         material.target,
@@ -85,7 +88,7 @@ def train(options: argparse.Namespace) -> None:
             validation=options.validate_every,
             checkpoint=options.checkpoint_every,
         ),
-        validator=_validator(options, material),
+        validator=_validator(options, material, head),
         processes=processes,
     )
     if processes.is_main:
@@ -106,7 +109,7 @@ def _export(options: argparse.Namespace, material: Material) -> None:
     state = folder.load_checkpoint()
     if state is None:
         raise CorpusError(f"no run in {options.run}", hint="`train` first")
-    head = EagleHead(HeadConfig.from_json(state["fingerprint"]["head"]))
+    head = head_of(state["fingerprint"]["head"])
     head.load_state_dict(folder.load_best())
     head.to(material.target.spec.device)
     corpus = material.corpus
@@ -116,7 +119,7 @@ def _export(options: argparse.Namespace, material: Material) -> None:
         options.head,
         head,
         vocabulary=material.vocabulary.tokens,
-        alphas=_validator(options, material).alphas(head),
+        alphas=_validator(options, material, head).alphas(head),
         state=state,
         curve=folder.curve(),
         provenance=Provenance(
@@ -157,7 +160,7 @@ def _corpus(options: argparse.Namespace, target: Target) -> Corpus:
 def _material(options: argparse.Namespace) -> Material:
     target = _target(options)
     corpus = _corpus(options, target)
-    store = FeatureStore(options.features, corpus=corpus, spec=target.spec)
+    store = FeatureStore(*options.features, corpus=corpus, spec=target.spec)
     num_tokens = min(store.num_tokens_done, options.max_tokens or corpus.num_tokens)
     vocabulary = draft_vocabulary(
         corpus,
@@ -169,34 +172,40 @@ def _material(options: argparse.Namespace) -> Material:
     return Material(target, corpus, store, parts, vocabulary)
 
 
-def _validator(options: argparse.Namespace, material: Material) -> Validator:
-    corpus = material.corpus
+def _validator(options: argparse.Namespace, material: Material, head: Head) -> Validator:
+    corpus, spec = material.corpus, material.target.spec
+    taps = head.taps(spec.num_layers)
     held_out = with_pairs(corpus, material.split.validation)[: options.held_out]
     batches = (
-        batch_of(corpus, material.store, part, device=material.target.spec.device)
+        batch_of(corpus, material.store, part, taps=taps, device=spec.device)
         for part in packed(corpus, held_out, batch_tokens=VALIDATION_BATCH_TOKENS)
     )
     return Validator(batches, material.target, vocabulary=material.vocabulary.tokens)
 
 
-def _config(options: argparse.Namespace, spec: TargetSpec) -> HeadConfig:
-    """The shape of one of the default target's own layers, for any width."""
-    num_heads = max(spec.width // HEAD_DIM, 1)
-    num_kv_heads = num_heads // 3 if num_heads % 3 == 0 else num_heads
-    return HeadConfig(
-        width=spec.width,
-        num_heads=num_heads,
-        num_kv_heads=options.kv_heads or num_kv_heads,
-        head_dim=spec.width // num_heads,
-        intermediate_size=options.intermediate_size or -(-spec.width * 8 // 3 // 64) * 64,
-        vocab_size=spec.vocab_size,
+def _new_head(options: argparse.Namespace, material: Material) -> Head:
+    spec = material.target.spec
+    sizes = Sizes(
+        kv_heads=options.kv_heads,
+        intermediate_size=options.intermediate_size,
         rope_theta=options.rope_theta,
-        max_positions=min(options.max_positions, spec.max_positions),
-        target=spec.name,
+        max_positions=options.max_positions,
+        inputs=options.inputs,
+        taps=tuple(options.taps) if options.taps else None,
     )
+    torch.manual_seed(options.seed)
+    head = new_head(options.method, sizes, spec, num_drafted=len(material.vocabulary.tokens))
+    material.store.require(head.taps(spec.num_layers))
+    if options.start_from is None:
+        fit_to_target(head, material.target, material.store, material.vocabulary.tokens)
+    else:
+        _take_weights(head, options.start_from, spec)
+    return head.to(spec.device)
 
 
 def _settings(options: argparse.Namespace) -> TrainingSettings:
+    chosen = {name: getattr(options, name) for name in USUAL[options.method]}
+    usual = USUAL[options.method] | {k: v for k, v in chosen.items() if v is not None}
     minutes = options.minutes or (None if options.steps else DEFAULT_MINUTES)
     return TrainingSettings(
         num_steps=options.steps,
@@ -208,14 +217,14 @@ def _settings(options: argparse.Namespace) -> TrainingSettings:
         weight_decay=options.weight_decay,
         clip_norm=options.clip_norm,
         warmup_share=options.warmup_share,
-        noise=options.noise,
-        weights=LossWeights(options.feature_weight, options.token_weight, options.step_decay),
-        self_fed_steps=options.self_fed_steps,
+        noise=usual["noise"],
+        weights=LossWeights(usual["feature_weight"], options.token_weight, usual["step_decay"]),
+        self_fed_steps=usual["self_fed_steps"],
         seed=options.seed,
     )
 
 
-def _take_weights(head: EagleHead, folder: Path, spec: TargetSpec) -> None:
+def _take_weights(head: Head, folder: Path, spec: TargetSpec) -> None:
     earlier = load_head(folder, spec=spec, dtype=torch.float32).head
     if earlier.config != head.config:
         raise HeadError(f"head {folder} has the sizes {earlier.config}", expected=str(head.config))

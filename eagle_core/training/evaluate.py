@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eagle_core.drafters.head import EagleHead
+from eagle_core.drafters.heads import Head
 from eagle_core.targets.base import Target
 from eagle_core.training.batches import Batch
 from eagle_core.training.objectives import Unembedding
@@ -60,14 +60,14 @@ class Validator:
     """Held-out batches, examined once; gives the n-alphas of any head."""
 
     def __init__(self, batches: Iterable[Batch], target: Target, *, vocabulary: Tensor) -> None:
-        whole = target.unembedding()
+        whole = target.unembedding(dtype=torch.float32)
         self._examined = [Examined(b, greedy(b.next_features, whole)) for b in batches]
         self._embedding = target.embedding()
         self._vocabulary = vocabulary.to(target.spec.device)  # (V',)
-        self._unembedding = target.unembedding(self._vocabulary)
+        self._unembedding = target.unembedding(self._vocabulary, dtype=torch.float32)
 
     @torch.inference_mode()
-    def alphas(self, head: EagleHead, *, num_alphas: int = NUM_ALPHAS) -> Alphas:
+    def alphas(self, head: Head, *, num_alphas: int = NUM_ALPHAS) -> Alphas:
         agreeing, counted = [0] * num_alphas, [0] * num_alphas
         for item in self._examined:
             drafting = item.batch.counts  # this row counts: all drafts before it agreed
@@ -79,17 +79,12 @@ class Validator:
                 drafting = item.batch.counts & one_later(agrees & is_greedy, item.batch.lengths)
         return Alphas(tuple(agreeing), tuple(counted))
 
-    def _drafts(self, head: EagleHead, batch: Batch, num_steps: int) -> list[Tensor]:
+    def _drafts(self, head: Head, batch: Batch, num_steps: int) -> list[Tensor]:
         """Per step the head's first choice for token i+2, (R,)."""
-        steps = unroll(
-            head,
-            self._embedding(batch.tokens).float(),
-            batch.features,
-            lengths=batch.lengths,
-            positions=batch.positions,
-            num_steps=num_steps,
-        )
-        return [self._vocabulary[greedy(estimates, self._unembedding)] for estimates in steps]
+        steps = unroll(head, batch, embedding=self._embedding, num_steps=num_steps)
+        unembedding = head.lm_head or self._unembedding
+        readable = (head.readable(estimates) for estimates in steps)
+        return [self._vocabulary[greedy(rows, unembedding)] for rows in readable]
 
 
 def greedy(features: Tensor, unembedding: Unembedding) -> Tensor:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from eagle_core.drafters.head import EagleHead
+from eagle_core.drafters.heads import Head
 from eagle_core.errors import CorpusError
 from eagle_core.targets.base import Target
 from eagle_core.training.batches import (
@@ -33,7 +33,7 @@ from eagle_core.training.batches import (
 from eagle_core.training.checkpoint import RunFolder
 from eagle_core.training.corpus import Corpus
 from eagle_core.training.evaluate import Validator
-from eagle_core.training.features import FeatureStore
+from eagle_core.training.feature_store import FeatureStore
 from eagle_core.training.interrupts import interrupts
 from eagle_core.training.objectives import Loss, loss_of, with_noise
 from eagle_core.training.optimizing import Optimizers
@@ -78,7 +78,7 @@ class Trainer:
 
     def __init__(
         self,
-        head: EagleHead,
+        head: Head,
         target: Target,
         data: TrainingData,
         folder: RunFolder,
@@ -96,15 +96,16 @@ class Trainer:
         self.progress = Progress()
         self._device = target.spec.device
         self._embedding = target.embedding()
-        self._unembedding = target.unembedding(
-            data.vocabulary.to(self._device), dtype=getattr(torch, settings.precision)
-        )
+        self._dtype: torch.dtype = getattr(torch, settings.precision)
+        self._unembedding = target.unembedding(data.vocabulary.to(self._device), dtype=self._dtype)
+        self._taps = head.taps(target.spec.num_layers)
+        data.store.require(self._taps)
         self._validator = validator
         self._processes = processes or Processes()
         self._training = with_pairs(data.corpus, data.conversations)
         if not self._training:
             raise CorpusError("no conversation to train on", hint="more features")
-        self._optimizers = Optimizers(head.parameters(), settings)
+        self._optimizers = Optimizers(head.named_parameters(), settings)
 
     def run(self) -> None:
         """Train to the end of the budget, from wherever the folder's checkpoint is.
@@ -166,24 +167,23 @@ class Trainer:
         mine = self._processes.share(conversations, lengths=corpus.lengths)
         if not mine:
             return Loss.none(self._device)
-        batch = batch_of(corpus, self.data.store, mine, device=self._device)
-        with torch.autocast(
-            self._device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"
-        ):
+        batch = batch_of(corpus, self.data.store, mine, taps=self._taps, device=self._device)
+        own = self.head.lm_head
+        is_half = self._dtype is torch.bfloat16
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=is_half):
             estimates = unroll(
                 self.head,
-                self._embedding(batch.tokens).float(),
                 with_noise(batch, noise=settings.noise, generator=self._noise()),
-                lengths=batch.lengths,
-                positions=batch.positions,
+                embedding=self._embedding,
                 num_steps=1 + settings.self_fed_steps,
                 wanted=batch.counts,
             )
             loss = loss_of(
-                estimates,
+                [self.head.readable(rows) for rows in estimates],
                 batch,
                 unembedding=self._unembedding,
                 weights=settings.weights,
+                own_rows=None if own is None else own.weight.to(self._dtype),
                 num_rows=[
                     num_counted(corpus, conversations, num_fed=step)
                     for step in range(len(estimates))

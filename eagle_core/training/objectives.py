@@ -2,14 +2,16 @@
 
     loss = feature_weight · smooth-L1(estimate, feature) + token_weight · cross-entropy(laws)
 
-The laws are over the draft vocabulary and read by the target's own, frozen unembedding (EAGLE-1,
-section 4.2). Both parts are means over the pairs that count.
+The laws are over the draft vocabulary. The target's is read by its own, frozen unembedding, and so
+is the head's (EAGLE-1, section 4.2), unless the head brings rows of its own, which then learn too
+(EAGLE-3, section 3). Both parts are means over the pairs that count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 import torch
@@ -24,6 +26,7 @@ NOISES: tuple[Noise, ...] = get_args(Noise)
 
 NOISE_RANGE = 0.1
 SLICE_ROWS = 128  # whose logits exist at once
+OWN_SLICE_ROWS = 256  # where rows learn, and their whole gradient is passed over once a slice
 CODE_NOISE_LENGTH = 512  # the reference code's noise has the paper's range at this length
 
 
@@ -49,11 +52,12 @@ class Loss:
 
 
 def loss_of(
-    estimates: Sequence[Tensor],  # per step (R', D), the rows of the batch that count
+    estimates: Sequence[Tensor],  # per step (R', D), readable, the rows of the batch that count
     batch: Batch,
     *,
-    unembedding: Unembedding,  # features to logits over the draft vocabulary
+    unembedding: Unembedding,  # the target's: features to logits over the draft vocabulary
     weights: LossWeights,
+    own_rows: Tensor | None = None,  # (V', D), the head's unembedding, where it brings one
     num_rows: Sequence[int] | None = None,
 ) -> Loss:
     """Weighted mean over steps; in step s, the first s rows of a conversation do not count.
@@ -69,7 +73,7 @@ def loss_of(
     ).mean(-1)
     feature = (shares * distances).sum()
     sliced: Callable[..., Tensor] = SlicedCrossEntropy.apply
-    token = sliced(stacked, shares, wanted, unembedding)
+    token = sliced(stacked, shares, wanted, unembedding, own_rows)
     return Loss(weights.feature * feature + weights.token * token, feature, token)
 
 
@@ -98,57 +102,75 @@ class SlicedCrossEntropy(torch.autograd.Function):
         shares: Tensor,  # (S, R)
         wanted: Tensor,  # (R, D), the target's own features
         unembedding: Unembedding,
+        own_rows: Tensor | None,  # (V', D)
     ) -> Tensor:
+        reader = Reader(unembedding, own_rows)
         gradients = torch.empty_like(estimates)
         loss = shares.new_zeros(())
-        for start in range(0, len(wanted), SLICE_ROWS):
-            rows = slice(start, start + SLICE_ROWS)
+        for start in range(0, len(wanted), reader.slice_rows):
+            rows = slice(start, start + reader.slice_rows)
             law = unembedding(wanted[rows]).float().softmax(-1)  # (r, V')
             for step, estimate in enumerate(estimates[:, rows]):
-                losses, gradients[step, rows] = _against(
-                    law, estimate, unembedding=unembedding, shares=shares[step, rows]
+                losses, gradients[step, rows] = reader.against(
+                    law, estimate, shares=shares[step, rows]
                 )
                 loss += losses.sum()
-        ctx.save_for_backward(gradients)
+        ctx.save_for_backward(gradients, reader.gradient)
         return loss
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        (gradients,) = ctx.saved_tensors
-        return gradients * upstream[0].to(gradients), None, None, None
+        gradients, of_own_rows = (
+            None if saved is None else saved * upstream[0].to(saved) for saved in ctx.saved_tensors
+        )
+        return gradients, None, None, None, of_own_rows
 
 
-def _against(
-    law: Tensor,  # (r, V')
-    estimates: Tensor,  # (r, D)
-    *,
-    unembedding: Unembedding,
-    shares: Tensor,  # (r,), what each row counts
-) -> tuple[Tensor, Tensor]:
-    """Each row's share of the cross-entropy, (r,), and its gradient, (r, D)."""
-    estimates = estimates.detach().requires_grad_()
-    with torch.enable_grad():
-        logits = unembedding(estimates)
-    scores = logits.detach().float()
-    norm = scores.logsumexp(-1, keepdim=True)
-    losses = norm.squeeze(-1) - (law * scores).sum(-1)
-    excess = ((scores - norm).exp_() - law) * shares[:, None]
-    (gradients,) = torch.autograd.grad(logits, estimates, excess.to(logits.dtype))
-    return losses * shares, gradients
+class Reader:
+    """What reads a head's estimates, and the gradient of its rows where they learn."""
+
+    def __init__(self, unembedding: Unembedding, own_rows: Tensor | None) -> None:
+        self._read = unembedding
+        self._learning: list[Tensor] = []
+        self.gradient: Tensor | None = None  # (V', D)
+        self.slice_rows = SLICE_ROWS
+        if own_rows is not None:
+            rows = own_rows.detach().requires_grad_()
+            self._read = partial(F.linear, weight=rows)
+            self._learning = [rows]
+            self.gradient = torch.zeros_like(rows, dtype=torch.float32, requires_grad=False)
+            self.slice_rows = OWN_SLICE_ROWS
+
+    def against(self, law: Tensor, estimates: Tensor, *, shares: Tensor) -> tuple[Tensor, Tensor]:
+        """Each row's share of the cross-entropy, (r,), and its gradient, (r, D).
+
+        The laws are (r, V'), the estimates (r, D), and a row counts as much as its share says.
+        """
+        estimates = estimates.detach().requires_grad_()
+        with torch.enable_grad():
+            logits = self._read(estimates)
+        scores = logits.detach().float()
+        norm = scores.logsumexp(-1, keepdim=True)
+        losses = norm.squeeze(-1) - (law * scores).sum(-1)
+        excess = ((scores - norm).exp_() - law) * shares[:, None]
+        leaves = [estimates, *self._learning]
+        found = torch.autograd.grad(logits, leaves, excess.to(logits.dtype))
+        if self.gradient is not None:
+            self.gradient += found[1]
+        return losses * shares, found[0]
 
 
-def with_noise(batch: Batch, *, noise: Noise, generator: torch.Generator) -> Tensor:
-    """The batch's features, disturbed as they will be when the head feeds itself; (R, D).
+def with_noise(batch: Batch, *, noise: Noise, generator: torch.Generator) -> Batch:
+    """The batch, its features disturbed as they will be when the head feeds itself.
 
     "paper": U(-0.1, 0.1). "code": the same times 512 over the conversation's length, as the
     reference trainer has it.
     """
     if noise == "none":
-        return batch.features
-    shape = batch.features.shape
-    drawn = torch.rand(shape, generator=generator, device=generator.device)
+        return batch
+    drawn = torch.rand(batch.features.shape, generator=generator, device=generator.device)
     drawn = ((drawn - 0.5) * 2 * NOISE_RANGE).to(batch.features)
-    if noise == "paper":
-        return batch.features + drawn
-    scale = torch.cat([torch.full((n, 1), CODE_NOISE_LENGTH / n) for n in batch.lengths])
-    return batch.features + drawn * scale.to(drawn)
+    if noise == "code":
+        scale = torch.cat([torch.full((n, 1), CODE_NOISE_LENGTH / n) for n in batch.lengths])
+        drawn *= scale.to(drawn)
+    return replace(batch, features=batch.features + drawn)

@@ -1,6 +1,7 @@
 """The optimisers of a run: AdamW for all weights, or Muon for the matrices and AdamW for the rest.
 
-Knows weights and settings. Knows nothing of data or losses.
+Rows of an unembedding are no matrix in this sense: each belongs to one token (Jordan, 2024). Knows
+weights and settings. Knows nothing of data or losses.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from torch import Tensor
 from eagle_core.errors import OptionError
 from eagle_core.training.settings import TrainingSettings
 
+UNEMBEDDING = "lm_head.weight"
+
 
 class Optimizers:
-    """One or two optimisers that act as one; matrices decay, biases and norms do not."""
+    """One or two optimisers that act as one; matrices decay, all else does not."""
 
-    def __init__(self, weights: Iterable[Tensor], settings: TrainingSettings) -> None:
-        weights = list(weights)
-        matrices = [weight for weight in weights if weight.dim() > 1]
-        others = [weight for weight in weights if weight.dim() <= 1]
+    def __init__(self, weights: Iterable[tuple[str, Tensor]], settings: TrainingSettings) -> None:
+        matrices, others = list[Tensor](), list[Tensor]()
+        for name, weight in weights:
+            is_matrix = weight.dim() > 1 and name != UNEMBEDDING
+            (matrices if is_matrix else others).append(weight)
         decay = settings.weight_decay
         if settings.optimizer == "muon":
             self._parts = [_muon(matrices, decay), _adamw([(others, 0.0)], settings)]

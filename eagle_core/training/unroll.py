@@ -12,14 +12,15 @@ as the drafted tokens are the text's own. Knows heads and packed rows. Knows not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812  its usual name
 from torch import Tensor
 
-from eagle_core.drafters.head import EagleHead
+from eagle_core.drafters.heads import Head
+from eagle_core.training.batches import Batch
 
 
 class KeysValues(NamedTuple):
@@ -28,35 +29,38 @@ class KeysValues(NamedTuple):
 
 
 def unroll(
-    head: EagleHead,
-    embeddings: Tensor,  # (R, D), row i: embedding of token i+1
-    features: Tensor,  # (R, D), row i: feature i
+    head: Head,
+    batch: Batch,
     *,
-    lengths: Sequence[int],
-    positions: Tensor,  # (R,)
+    embedding: Callable[[Tensor], Tensor],
     num_steps: int = 1,
     wanted: Tensor | None = None,  # (R,) bool
 ) -> list[Tensor]:
     """Estimates (R, D) of every step; in step s, a conversation's first s rows mean nothing.
 
-    Only the `wanted` rows come back, where they are named: the last step is cheaper for it.
+    Only the `wanted` rows come back, where they are named: the last step is cheaper for it. What
+    is added up from product to product stays in float32 under autocast too.
     """
-    attention = head.layer.self_attn
+    layer, positions = head.layer, batch.positions
+    embeddings = embedding(batch.tokens_at(head.token_offset)).float()
+    fused = head.fuse(batch.features).float()  # (R, D)
     is_first = (positions == 0)[:, None]
     estimates: list[Tensor] = []
     past: list[KeysValues] = []
-    inputs = features
+    inputs = fused
     for step in range(num_steps):
-        fused = head.fc(torch.cat([embeddings, inputs], dim=-1))
-        q, k, v = attention.project(fused, positions=positions)
-        past.append(KeysValues(attention.per_query_head(k), attention.per_query_head(v)))
-        mixed = attend_packed(q, past, lengths=lengths)
+        entered = head.enter(embeddings, inputs)
+        residual = entered.residual.float()
+        q, k, v = layer.self_attn.project(entered.read, positions=positions)
+        past.append(KeysValues(*(layer.self_attn.per_query_head(rows) for rows in (k, v))))
+        mixed = attend_packed(q, past, lengths=batch.lengths)
         if wanted is not None and step == num_steps - 1:
-            estimates.append(head.layer.finish(fused[wanted], attention.merge(mixed[:, wanted])))
+            merged = layer.self_attn.merge(mixed[:, wanted])
+            estimates.append(layer.finish(residual[wanted], merged))
             return estimates
-        estimate = head.layer.finish(fused, attention.merge(mixed))
+        estimate = layer.finish(residual, layer.self_attn.merge(mixed))
         estimates.append(estimate if wanted is None else estimate[wanted])
-        inputs = torch.where(is_first, features, estimate.roll(1, dims=0))
+        inputs = torch.where(is_first, fused, estimate.roll(1, dims=0))
     return estimates
 
 

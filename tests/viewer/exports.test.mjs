@@ -19,8 +19,25 @@ test("a link brings back run, options, step and node", () => {
   now.lookAt(state, "eagle", 1);
   state.view.node = "bonus";
   const link = readLink(linkHash(state));
-  assert.deepEqual(link.ask, { run: "Story", prompt: "Hi", length: "64", temperature: "0.5", tree: "tree:8", seed: "7" });
+  assert.deepEqual(link.ask, { run: "Story", prompt: "Hi", max_new_tokens: "64", temperature: "0.5", top_p: "1", top_k: "0", tree: "tree:8", rule: "greedy", seed: "7" });
   assert.deepEqual(link.place, { lane: "eagle", step: 1, node: "bonus" });
+});
+
+test("a link carries stop strings and the conversation, and no text that is too long", () => {
+  const state = opened([eagleStep()], { stop: ["END", "#"] });
+  state.earlier = [{ role: "user", content: "a&b" }, { role: "assistant", content: "c" }];
+  const { ask } = readLink(linkHash(state));
+  assert.deepEqual([JSON.parse(ask.stop), JSON.parse(ask.earlier)], [["END", "#"], state.earlier]);
+  state.earlier[1].content = "x".repeat(2000);
+  const { ask: short } = readLink(linkHash(state));
+  assert.deepEqual([short.prompt, short.earlier, short.rule], [undefined, undefined, "greedy"]);
+});
+
+test("a lossy rule and how to cite are said in whatever leaves the page", () => {
+  const state = opened([eagleStep()], { rule: "lossy_typical" });
+  state.cite = "Somebody, 2024";
+  for (const text of [stepText(state), runCsv(state)]) assert.match(text, /CHANGES THE TEXT'S LAW[^]*cite Somebody, 2024/);
+  assert.doesNotMatch(stepText(opened()), /CHANGES|cite/);
 });
 
 test("nothing in a link is taken at its word", () => {
@@ -65,7 +82,7 @@ test("the step as text tells every node and the machine", () => {
 test("the snippet repeats the run's options", () => {
   const snippet = pythonSnippet(opened([eagleStep()], { seed: 3, stop: ["END"] }));
   for (const option of ['seed=3,', 'tree="tree:8",', 'rule="greedy",', 'stop=tuple(["END"]),']) assert.ok(snippet.includes(`\n    ${option}\n`));
-  assert.match(snippet, /bench.race\("Hi", options\)/);
+  assert.match(snippet, /earlier = \[Turn\(\*\*turn\) for turn in \[\]\]\n.*bench.race\("Hi", options, earlier=earlier\)/);
 });
 
 test("two traces part where the first step differs, and it is said why", () => {

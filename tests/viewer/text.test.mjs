@@ -43,6 +43,7 @@ test("numbers read well", () => {
   assert.equal(milliseconds(12_340), "12.3 s");
   assert.deepEqual([1, 2, 3, 4, 11, 12, 13, 21, 22].map(ordinal), ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd"]);
   assert.equal(treeName("tree:25"), "tree of 25");
+  assert.equal(treeName("ranks:0.1.00"), "tree by hand of 3");
   assert.deepEqual([0, 950, 1400, 2000, 5363].map(niceCeiling), [0, 1000, 1500, 2000, 6000]);
 });
 
@@ -77,4 +78,8 @@ test("the verdict on both texts says what it may", () => {
   assert.match(sameness(state).text, /part at token 3: plain ‹␣z›, EAGLE ‹␣b›/);
   state.settings = { temperature: 0.7 };
   assert.match(sameness(state).text, /their law is the same/);
+  state.settings = { temperature: 0.7, rule: "lossy_typical" };
+  assert.match(sameness(state).text, /this rule CHANGES THE LAW/);
+  state.settings = { temperature: 0.7, rule: "seeded" };
+  assert.match(sameness(state).text, /^≠ The texts part/);
 });

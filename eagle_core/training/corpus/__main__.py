@@ -20,8 +20,10 @@ from pathlib import Path
 
 import torch
 from tqdm import tqdm
+from transformers import PreTrainedTokenizerBase
 
-from eagle_core.errors import EagleError, OptionError
+from eagle_core.errors import OptionError
+from eagle_core.targets.hf import HfTarget
 from eagle_core.targets.loading import load_target, load_tokenizer
 from eagle_core.targets.store import resolve
 from eagle_core.training.corpus.batching import Batch
@@ -31,6 +33,7 @@ from eagle_core.training.corpus.notes import Origin
 from eagle_core.training.corpus.shards import SHARD_TOKENS, ShardFolder
 from eagle_core.training.corpus.template import ChatTemplate, tokenizer_digest
 from eagle_core.training.corpus.writing import Writer
+from eagle_core.training.entry import run
 from eagle_core.training.interrupts import interrupts
 
 DEFAULT_TOKENS = 1_000_000
@@ -75,45 +78,19 @@ def write(options: argparse.Namespace) -> None:
     _check(options)
     file = read_talks(options.prompts) if options.prompts else None
     source = resolve(options.target, cache=options.cache)
-    tokenizer = load_tokenizer(source)
     dtype = getattr(torch, options.dtype)
     target = load_target(source, device=options.device, dtype=dtype, path="plain")
-    template = ChatTemplate(tokenizer, target=target.spec.name, end_tokens=target.spec.end_tokens)
-    longest = min(options.longest, target.spec.max_positions)
-    origin = Origin(
-        target=target.spec.name,
-        written_in=options.dtype,
-        tokenizer=tokenizer_digest(tokenizer),
-        seed=options.seed,
-        prompts=file.name if file else None,
-        answers=options.answers,
-        file_share=options.file_share,
-        two_turn_share=options.two_turn_share,
-        longest=longest,
-    )
+    tokenizer = load_tokenizer(source)
+    options.longest = min(options.longest, target.spec.max_positions)
     folder = ShardFolder(
         options.out,
-        origin,
+        _origin(options, target.spec.name, tokenizer_digest(tokenizer), file),
         command=shlex.join(["python", "-m", "eagle_core.training.corpus", *sys.argv[1:]]),
         shard_tokens=options.shard_tokens,
     )
     goal = options.tokens or (None if file and options.file_share == 1.0 else DEFAULT_TOKENS)
     with interrupts() as is_interrupted, _progress(folder, goal, file) as finished:
-        writer = Writer(
-            recipes(
-                seed=options.seed,
-                two_turn_share=options.two_turn_share,
-                talks=file.talks if file else (),
-                file_share=options.file_share,
-                answers=options.answers,
-            ),
-            Batch(target, num_seats=options.rows),
-            folder,
-            num_seats=options.rows,
-            end_tokens=target.spec.end_tokens,
-            begin=lambda recipe: dialogue(recipe, template, longest=longest),
-            finished=finished,
-        )
+        writer = _writer(options, target, tokenizer, folder, file, finished)
         writer.run(
             is_done=lambda: is_interrupted() or (goal is not None and folder.num_tokens >= goal)
         )
@@ -124,6 +101,51 @@ def write(options: argparse.Namespace) -> None:
     )
     if was_interrupted:
         raise KeyboardInterrupt
+
+
+def _origin(
+    options: argparse.Namespace, target: str, tokenizer: str, file: TalkFile | None
+) -> Origin:
+    """What must be the same for a folder to be continued."""
+    return Origin(
+        target=target,
+        written_in=options.dtype,
+        tokenizer=tokenizer,
+        seed=options.seed,
+        prompts=file.name if file else None,
+        answers=options.answers,
+        file_share=options.file_share,
+        two_turn_share=options.two_turn_share,
+        longest=options.longest,
+    )
+
+
+def _writer(
+    options: argparse.Namespace,
+    target: HfTarget,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: ShardFolder,
+    file: TalkFile | None,
+    finished: Callable[[Conversation | None], None],
+) -> Writer:
+    end_tokens = target.spec.end_tokens
+    template = ChatTemplate(tokenizer, target=target.spec.name, end_tokens=end_tokens)
+    made = recipes(
+        seed=options.seed,
+        two_turn_share=options.two_turn_share,
+        talks=file.talks if file else (),
+        file_share=options.file_share,
+        answers=options.answers,
+    )
+    return Writer(
+        made,
+        Batch(target, num_seats=options.rows),
+        folder,
+        num_seats=options.rows,
+        end_tokens=end_tokens,
+        begin=lambda recipe: dialogue(recipe, template, longest=options.longest),
+        finished=finished,
+    )
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -161,18 +183,7 @@ def _progress(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = parser().parse_args(arguments)
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    try:
-        write(options)
-    except EagleError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write("\nInterrupted; the same command goes on from here.\n")
-        return 130
-    return 0
+    return run(write, parser().parse_args(arguments))
 
 
 if __name__ == "__main__":

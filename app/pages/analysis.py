@@ -1,0 +1,71 @@
+"""See the run: its figures, made when their panel is opened and anew for every trace on show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from app.pages.asking import ask_if_seen_script, ask_script, in_words, read_asked, trace_box
+from app.views.charts import CHARTS, Chart
+from eagle_core.errors import EagleError
+
+QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "queue": False}
+MARK = "see-the-run"
+
+WHERE = (
+    "Worked out on the page's server from the trace on show, which the browser sends there; "
+    "nothing is kept."
+)
+
+
+def add_run_panel(viewer: gr.HTML) -> None:
+    """A panel below the viewer, closed at first: only who opens it pays for its figures."""
+    asked = trace_box()
+    with gr.Accordion("See the run", open=False, elem_classes="ev-charts") as panel:
+        gr.HTML(
+            f'<p class="ev-note" id="{MARK}">{WHERE}</p>',
+            elem_classes="ev-flush",
+            apply_default_css=False,
+        )
+        said = gr.Markdown(visible=False)
+        plots = [plot for row in _rows() for plot in _add_row(row)]
+    shown = [said, *plots]
+    panel.expand(draw_run, asked, shown, js=ask_script(), **QUIET)
+    viewer.trace(draw_run, asked, shown, js=ask_if_seen_script(MARK), **QUIET)
+
+
+def draw_run(text: str) -> tuple[Any, ...]:
+    """Words where something is wrong, then a figure per chart; all untouched for no trace."""
+    if not text:
+        return tuple(gr.skip() for _ in range(1 + len(CHARTS)))
+    try:
+        trace = read_asked(text)
+    except EagleError as error:
+        return (gr.update(value=in_words(error), visible=True), *(None for _ in CHARTS))
+    return (gr.update(visible=False), *(chart.draw(trace) for chart in CHARTS))
+
+
+def _rows() -> list[list[Chart]]:
+    """Wide charts alone, the others in pairs."""
+    rows: list[list[Chart]] = []
+    for chart in CHARTS:
+        if rows and len(rows[-1]) == 1 and not (chart.is_wide or rows[-1][0].is_wide):
+            rows[-1].append(chart)
+        else:
+            rows.append([chart])
+    return rows
+
+
+def _add_row(charts: list[Chart]) -> list[gr.Plot]:
+    plots = []
+    with gr.Row(equal_height=True):
+        for chart in charts:
+            with gr.Column(min_width=300, elem_classes="ev-figure"):
+                gr.HTML(
+                    f"<h3>{chart.title}</h3><p>{chart.formula}</p>",
+                    elem_classes="ev-flush",
+                    apply_default_css=False,
+                )
+                plots.append(gr.Plot(show_label=False, elem_id=chart.name, container=False))
+    return plots

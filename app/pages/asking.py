@@ -1,0 +1,53 @@
+"""How a panel of the page gets at the trace on show, whoever gave it: a run, a recording, a file.
+
+The browser has it and sends it along with the question, so the server keeps nothing of a visitor
+between two questions, and trusts the trace as little as any file.
+"""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from eagle_core.errors import EagleError, TraceError
+from eagle_core.trace import Trace
+from eagle_core.trace_json import load_trace
+
+MAX_CHARACTERS = 8 * 1024 * 1024
+NOTHING_YET = "No finished run is on show."
+
+_TRACE = "JSON.stringify(document.querySelector('.eagle-viewer')?.state?.trace ?? null)"
+
+
+def ask_script(num_more: int = 0) -> str:
+    """JavaScript that puts the trace in place of a listener's first input; `num_more` follow."""
+    return f"(_, ...rest) => [{_TRACE}, ...rest.slice(0, {num_more})]"
+
+
+def ask_if_seen_script(element: str, num_more: int = 0) -> str:
+    """As `ask_script`; the trace is left out while the element of that id is not to be seen."""
+    seen = f"document.getElementById({element!r})?.checkVisibility()"
+    return f"(_, ...rest) => [{seen} ? {_TRACE} : '', ...rest.slice(0, {num_more})]"
+
+
+def trace_box() -> gr.Textbox:
+    """The input that the scripts fill."""
+    return gr.Textbox(visible=False, label="The trace on show")
+
+
+def read_asked(text: str) -> Trace:
+    """Raises `TraceError` where there is none, or none that EAGLE had a part in."""
+    if len(text) > MAX_CHARACTERS:
+        raise TraceError(f"a trace of {len(text):,} characters", expected=f"up to {MAX_CHARACTERS}")
+    if text in ("", "null"):
+        raise TraceError(NOTHING_YET)
+    trace = load_trace(text)
+    methods = [lane.method for lane in trace.lanes]
+    if "eagle" not in methods or not {*methods} <= {"plain", "eagle"}:
+        raise TraceError(f"a trace of lanes {', '.join(methods)[:60]}", expected="one of EAGLE")
+    return trace
+
+
+def in_words(error: EagleError) -> str:
+    """For a text box, which shows its words and runs nothing."""
+    text = str(error)
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,24 @@
+"""Conversations in files: a JSON list of turns with `role` and `content`, as chat APIs take it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from eagle_core.errors import PromptError
+from eagle_core.text import as_conversation
+from eagle_core.trace import Turn
+
+
+def read_conversation(path: Path) -> tuple[Turn, ...]:
+    """All turns, up to an answer or a system's word; raises `PromptError` in one sentence."""
+    try:
+        turns = json.loads(path.read_text("utf-8"))
+        read = [{"role": turn["role"], "content": turn["content"]} for turn in turns]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise PromptError(
+            f"messages {path} cannot be read ({error})",
+            expected='a list of {"role": …, "content": …}',
+        ) from error
+    as_conversation([*read, {"role": "user", "content": "…"}])  # checks them all
+    return tuple(Turn(**turn) for turn in read)

@@ -1,0 +1,112 @@
+"""The panels below the viewer in Chromium: opened, and following the trace on show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import Visit, chromium, free_port, served
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).parent.parent
+LAST_CHART = "#by-branch .js-plotly-plot"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    port = free_port()
+    log = tmp_path_factory.mktemp("fake") / "log"
+    with served("tests/fake_app.py", str(port), port=port, log=log) as address:
+        yield address
+
+
+@pytest.fixture
+def visit(browser: Any, address: str) -> Iterator[Visit]:
+    visit = Visit(browser, address)
+    visit.wait_for_status("Ready")
+    yield visit
+    visit.close()
+    assert visit.complaints == []
+
+
+def last_token(visit: Visit) -> int:
+    """Of EAGLE's stair in the first chart."""
+    return int(
+        visit.page.evaluate(
+            "document.querySelector('#over-time .js-plotly-plot')?.data.at(-1).y.at(-1) ?? 0"
+        )
+    )
+
+
+def wait_for_last_token(visit: Visit, token: int) -> None:
+    visit.page.wait_for_function(
+        "token => document.querySelector('#over-time .js-plotly-plot')"
+        "?.data.at(-1).y.at(-1) === token",
+        arg=token,
+    )
+
+
+def test_figures_come_when_their_panel_is_opened_and_follow_the_run(visit: Visit) -> None:
+    page = visit.page
+    assert page.locator(".js-plotly-plot").count() == 0
+    page.click("text=See the run")
+    page.wait_for_selector(LAST_CHART)
+    assert last_token(visit) == 96
+    visit.ask("Hello", length=32)
+    visit.wait_for_status("Done.")
+    wait_for_last_token(visit, 32)
+    page.click("text=See the run")
+    page.wait_for_selector(LAST_CHART, state="hidden")
+    visit.ask("Hello again", length=24)
+    visit.wait_for_status("Done.")
+    assert last_token(visit) in (0, 32), "a closed panel costs nothing"
+
+
+def test_the_panel_opens_by_keyboard_and_takes_a_file(visit: Visit, tmp_path: Path) -> None:
+    page = visit.page
+    page.get_by_role("button", name="See the run").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(LAST_CHART)
+    recorded = json.loads((ROOT / "assets" / "traces" / "01-code.json").read_text("utf-8"))
+    page.set_input_files(".ev-share input[type=file]", ROOT / "assets" / "traces" / "01-code.json")
+    visit.see(".ev-badge", "Opened: 01-code.json")
+    eagle = next(lane for lane in recorded["lanes"] if lane["method"] == "eagle")
+    wait_for_last_token(visit, sum(len(event["text"]) for event in eagle["events"]))
+    page.wait_for_selector("#entropy .js-plotly-plot .point >> nth=20", state="attached")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_on_a_phone_figures_fit_and_read_on_their_ground(
+    browser: Any, address: str, theme: str
+) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "reduced_motion": "reduce"}
+    visit = Visit(browser, f"{address}?__theme={theme}", **phone)
+    visit.wait_for_status("Ready")
+    visit.page.click("text=See the run")
+    visit.page.wait_for_selector(LAST_CHART)
+    assert visit.page.evaluate("document.documentElement.scrollWidth") == 390
+    widest = visit.page.evaluate(
+        "Math.max(...[...document.querySelectorAll('.js-plotly-plot svg')]"
+        ".map(svg => svg.getBoundingClientRect().right))"
+    )
+    assert widest <= 390
+    ink, ground = visit.page.evaluate(
+        "(() => { const tick = document.querySelector('#over-time .xtick text');"
+        " const background = document.querySelector('#over-time .main-svg').style.background;"
+        " return [getComputedStyle(tick).fill, background]; })()"
+    )
+    lightness = sum(int(part) for part in ink.removeprefix("rgb(").rstrip(")").split(", ")[:3])
+    assert (lightness > 384) is (theme == "dark"), "the ink follows the theme"
+    assert ground in ("rgba(0, 0, 0, 0)", "transparent", "")
+    visit.close()
+    assert visit.complaints == []
