@@ -222,15 +222,18 @@ class Workbench:
         known = store.find(self.conditions)
         if known is not None:
             return known
-        profile = Measuring(
+        profile = self.measuring(report).profile()
+        store.keep(profile, self.conditions)
+        return profile
+
+    def measuring(self, report: Progress) -> Measuring:
+        return Measuring(
             self.target,
             self.open_drafter,
             prompts=[self.encode(prompt) for prompt in MEASURING_PROMPTS],
             answer=lambda tokens: self._greedy(tokens, MEASURED_TOKENS),
             progress=report,
-        ).profile()
-        store.keep(profile, self.conditions)
-        return profile
+        )
 
     @cached_property
     def conditions(self) -> dict[str, str]:
