@@ -145,13 +145,14 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--rule", default="auto", choices=RULE_NAMES, help="acceptance rule")
 
 
-def run_options(options: argparse.Namespace, *, tree: str) -> RunOptions:
+def run_options(options: argparse.Namespace, **instead: object) -> RunOptions:
+    """What the flags ask for, with some of it put in another way."""
     given = {field.name: getattr(options, field.name) for field in fields(RunOptions)}
-    return RunOptions(**{**given, "tree": tree, "stop": tuple(options.stop or ())})
+    return RunOptions(**{**given, "stop": tuple(options.stop or ()), **instead})
 
 
 def run_generate(options: argparse.Namespace) -> None:
-    wanted = run_options(options, tree=options.tree)
+    wanted = run_options(options)
     prompt = read_prompt() if options.prompt == "-" else options.prompt
     earlier: Sequence[Turn] = read_conversation(options.messages) if options.messages else ()
     bench = load_workbench(options)
@@ -175,7 +176,7 @@ def answer(recording: Recording, save_to: Path | None) -> Sequence[Turn]:
 
 def run_prove(options: argparse.Namespace) -> int:
     """0 where the proof holds, 1 where it fails."""
-    wanted = run_options(options, tree=options.tree)
+    wanted = run_options(options)
     if wanted.temperature == 0:
         raise OptionError(
             "temperature 0", expected="the temperature of the sampled steps", hint="1"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from eagle_core.sampling import without
+from eagle_core.sampling import most_probable, without
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,7 +54,7 @@ class GreedyContest:
     """Temperature 0: only the target's most probable token is kept."""
 
     def __init__(self, law: Tensor, draft_law: Tensor | None) -> None:
-        self._mode = int(law.argmax())
+        self._mode = most_probable(law)
 
     def accept_prob(self, token: int) -> float:
         return 1.0 if token == self._mode else 0.0

@@ -16,9 +16,18 @@ from eagle_core.noise import KeyedChance
 from eagle_core.sampling import LawMaker, SeededChance
 from eagle_core.sequence import Stops
 from eagle_core.text import StopStrings
-from eagle_core.trace import Node, NodeLaws, Step, StopReason, TopLaw, Verdict
+from eagle_core.trace import (
+    LEAST_SHOWN,
+    NUM_TOP,
+    Node,
+    NodeLaws,
+    Step,
+    StopReason,
+    TopLaw,
+    Verdict,
+)
 from eagle_core.tree import ROOT
-from eagle_core.verify import choose, walk
+from eagle_core.verify import choose, decide
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,10 +40,6 @@ if TYPE_CHECKING:
     from eagle_core.text import Decode
     from eagle_core.tree import DraftTree
     from eagle_core.verify import Acceptance
-
-
-NUM_TOP = 10  # tokens of a law that a trace shows
-LEAST_SHOWN = 0.001
 
 
 class Stopwatch:
@@ -121,7 +126,7 @@ class Decoding:
     def accept(self, tree: DraftTree, law: TargetLaw, sequence: Sequence) -> Acceptance:
         """Walk the scored tree, cut at a stop, and keep just that path in the cache."""
         here = self.chance.ahead(len(sequence))
-        taken = walk(tree, law, rule=self.rule, chance=here)
+        taken = decide(tree, law, rule=self.rule, chance=here)
         taken = self.stops.cut(taken, sequence)
         self.run.keep_path(taken.path)
         return taken
@@ -137,11 +142,10 @@ def top_laws(taken: Acceptance, target: TargetLaw) -> tuple[NodeLaws, ...]:
 
 
 def _top(law: Tensor) -> TopLaw:
-    """Of a law (V,)."""
-    probs, tokens = law.topk(min(NUM_TOP, len(law)))
-    num_shown = int((probs >= LEAST_SHOWN).sum())
-    shown = probs[:num_shown].clamp_max(1.0)
-    return TopLaw(tuple(tokens[:num_shown].tolist()), tuple(shown.tolist()))
+    """Of a law (V,). Few tokens are probable enough to be shown: only those are ranked."""
+    able = (law >= LEAST_SHOWN).nonzero()[:, 0]
+    probs, order = law[able].clamp_max(1.0).topk(min(NUM_TOP, len(able)))
+    return TopLaw(tuple(able[order].tolist()), tuple(probs.tolist()))
 
 
 def chance_for(options: RunOptions) -> Chance:

@@ -12,6 +12,7 @@ from eagle_core.decoding import Decoding, StepClock, as_step, top_laws
 from eagle_core.sequence import Sequence
 from eagle_core.trace import Event, Prefill
 from eagle_core.tree import DraftTree
+from eagle_core.verify import with_untried
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +79,8 @@ class Engine:
         clock = StepClock(draft_ms, verify_ms, decoding.watch.lap())
         stop = decoding.stops.reason(sequence)
         # The picture is made after the clock was read: it is no part of the step.
-        return as_step(taken, clock, stop=stop, notice=notice, laws=top_laws(taken, law))
+        shown = with_untried(taken, law, rule=decoding.rule)
+        return as_step(shown, clock, stop=stop, notice=notice, laws=top_laws(taken, law))
 
     def _grow_tree(self, sequence: Sequence) -> DraftTree:
         decoding = self._decoding

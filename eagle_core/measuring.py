@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ROWS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 LEVEL_ROWS = (1, 2, 4, 8)
 CONTEXTS = (128, 1024)
-NUM_ROUNDS = 5  # after one that warms up
+NUM_ROUNDS = 3  # after one that warms up
 DEAREST = 16  # times one row: no tree is worth a pass that takes longer
 STAGE = "measuring how long passes take here, once"
 
@@ -53,9 +53,9 @@ class Measuring:
     def profile(self) -> Profile:
         few, many = self._contexts()
         self._report(0)
-        short = self._verify_curve(few)
+        short = self.verify_curve(few)
         self._report(1)
-        long = self._verify_curve(many)
+        long = self.verify_curve(many)
         self._report(2)
         first_ms, level = self._draft_costs(few)
         self._report(3)
@@ -88,7 +88,8 @@ class Measuring:
         run, drafter = self.target.open(), self.open_drafter()
         return run, drafter, run.prefill(self._text(context), taps=drafter.taps)
 
-    def _verify_curve(self, context: int) -> Curve:
+    def verify_curve(self, context: int) -> Curve:
+        """A pass of the target over more and more rows after a text of so many tokens."""
         run, drafter, _ = self._opened(context)
         watch = Stopwatch(self.target.spec.device)
         times: dict[int, list[float]] = {rows: [] for rows in ROWS}

@@ -57,9 +57,13 @@ def _trees(splits: Splits, prices: Prices) -> Iterator[Optimum]:
         if splits.tau(num_nodes) <= 0:
             continue  # so many nodes do not fit
         plan = plan_of(splits.nodes(num_nodes))
-        inner = [sum(bool(plan.children[node]) for node in level) for level in plan.levels]
-        draft_rows = [count for count in inner if count]
-        yield Optimum(plan, splits.tau(num_nodes), prices.step_ms(num_nodes, draft_rows))
+        yield Optimum(plan, splits.tau(num_nodes), prices.step_ms(num_nodes, draft_rows(plan)))
+
+
+def draft_rows(plan: TreePlan) -> tuple[int, ...]:
+    """How many rows the head reads for each level of a fixed tree."""
+    inner = (sum(bool(plan.children[node]) for node in level) for level in plan.levels)
+    return tuple(count for count in inner if count)
 
 
 class Splits:

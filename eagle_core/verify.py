@@ -17,6 +17,7 @@ from eagle_core.block import Link, verify_block
 from eagle_core.contests import CONTESTS
 from eagle_core.errors import TreeError
 from eagle_core.rules import FACTS
+from eagle_core.sampling import most_probable
 from eagle_core.trace import Verdict
 from eagle_core.tree import ROOT
 
@@ -52,7 +53,8 @@ class Coin:
 class Acceptance:
     """What a step keeps of its tree: a path from the root, and the bonus token below it.
 
-    `coins` has an entry per node, None for the root. `bonus` is None where a stop cut the path.
+    `coins` has an entry per node, None for the root, and for what stood no trial as long as
+    `with_untried` has not been asked. `bonus` is None where a stop cut the path.
     """
 
     tree: DraftTree
@@ -92,8 +94,7 @@ def walk(tree: DraftTree, law: TargetLaw, *, rule: Rule, chance: Chance) -> Acce
     `law(node)` is the processed target law after the node's path, (V,); `chance` that of the
     place after the root. Raises `TreeError` when the rule does not fit how the tree was drafted.
     """
-    taken = decide(tree, law, rule=rule, chance=chance)
-    return replace(taken, coins=_with_untried(taken, law, rule))
+    return with_untried(decide(tree, law, rule=rule, chance=chance), law, rule=rule)
 
 
 def decide(tree: DraftTree, law: TargetLaw, *, rule: Rule, chance: Chance) -> Acceptance:
@@ -117,9 +118,26 @@ def decide(tree: DraftTree, law: TargetLaw, *, rule: Rule, chance: Chance) -> Ac
     return Acceptance(tree, tuple(path), bonus, tuple(coins))
 
 
+def with_untried(taken: Acceptance, law: TargetLaw, *, rule: Rule) -> Acceptance:
+    """The same with the coins that were never flipped; they decide nothing, the picture shows them.
+
+    What would have been flipped: the earlier siblings refused, the law that of the node.
+    """
+    tree, coins = taken.tree, list(taken.coins)
+    for node in tree.inner_nodes:
+        if coins[tree.children[node][-1]] is not None:
+            continue
+        contest = CONTESTS[rule](law(node), tree.laws.get(node))
+        for child in tree.children[node]:
+            token = tree.tokens[child]
+            coins[child] = coins[child] or Coin(float(law(node)[token]), contest.accept_prob(token))
+            contest.refuse(token)
+    return replace(taken, coins=tuple(coins))
+
+
 def choose(law: Tensor, *, rule: Rule, chance: Chance) -> int:
     """One token from the target law with nothing drafted: plain decoding's choice."""
-    return int(law.argmax()) if rule == "greedy" else chance.draw(law)
+    return most_probable(law) if rule == "greedy" else chance.draw(law)
 
 
 def _try_children(
@@ -141,20 +159,6 @@ def _try_children(
             return child
         contest.refuse(token)
     return None
-
-
-def _with_untried(taken: Acceptance, law: TargetLaw, rule: Rule) -> tuple[Coin | None, ...]:
-    """All coins, also those never flipped; these decide nothing, the picture shows them."""
-    tree, coins = taken.tree, list(taken.coins)
-    for node in tree.inner_nodes:
-        if coins[tree.children[node][-1]] is not None:
-            continue
-        contest = CONTESTS[rule](law(node), tree.laws.get(node))
-        for child in tree.children[node]:
-            token = tree.tokens[child]
-            coins[child] = coins[child] or Coin(float(law(node)[token]), contest.accept_prob(token))
-            contest.refuse(token)
-    return tuple(coins)
 
 
 def _keep_block(tree: DraftTree, law: TargetLaw, chance: Chance) -> Acceptance:

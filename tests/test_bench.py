@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import random
+import re
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
+from unittest import mock
 
 import pytest
 import torch
 from made import chain_step, lane, prefill, step
 from toys import TableTarget, hopeless_drafter, open_decoding, perfect_drafter
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from eagle_core.bench import __main__ as command
 from eagle_core.bench.questions import Question, load_questions, spread
-from eagle_core.bench.report import FORMULAS, report, tau
-from eagle_core.bench.run import LaneFigures, Row, figures, read_rows, run_question, run_questions
+from eagle_core.bench.report import FORMULAS, Estimate, report, tau
+from eagle_core.bench.rivals import Generate, LlamaCpp, RivalAnswer, open_rivals
+from eagle_core.bench.run import (
+    LaneFigures,
+    Row,
+    figures,
+    read_rows,
+    run_lane,
+    run_question,
+    run_questions,
+)
 from eagle_core.compare import Divergence, find_divergence
+from eagle_core.cost import UNMEASURED
 from eagle_core.engine import Engine
 from eagle_core.errors import OptionError
 from eagle_core.options import RunOptions
@@ -91,13 +106,22 @@ EAGLE = lane(
 
 
 def test_the_figures_of_a_lane_are_of_its_decode_phase() -> None:
-    made = figures(EAGLE)
-    assert made == LaneFigures(4, 2, 90.0, 10.0, 110.0, 4.0, ((2, 1), (1, 1)), ((3, 2),))
-    assert (made.decode_ms, made.tokens_per_s) == (124.0, 4 / 0.124)
+    made = figures(EAGLE, wall_ms=126.5)
+    assert made == LaneFigures(4, 2, 90.0, 10.0, 110.0, 4.0, 2.5, ((2, 1), (1, 1)), ((3, 2),))
+    assert (made.decode_ms, made.tokens_per_s) == (126.5, 4 / 0.1265)
 
 
 def test_a_lane_that_decoded_nothing_has_no_speed() -> None:
     assert figures(lane("eagle", prefill())).tokens_per_s == 0.0
+
+
+def test_what_a_step_leaves_outside_its_own_clock_is_the_hosts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A second passes between any two looks at the clock; the prefill's is not counted."""
+    seconds = iter(float(second) for second in range(100))
+    monkeypatch.setattr("eagle_core.bench.run.time.perf_counter", lambda: next(seconds))
+    assert run_lane("eagle", EAGLE.events).figures.host_ms == 2000.0 - 124.0
 
 
 # Runs on toys.
@@ -108,6 +132,7 @@ class ToyBench:
 
     environment = Environment("table", "perfect", "CPU", "float64", 1)
     conditions: ClassVar[dict[str, str]] = {"head": "perfect"}
+    profile = UNMEASURED
 
     def __init__(self, target: TableTarget | None = None) -> None:
         self.target = target or TableTarget(vocab_size=30, seed=1)
@@ -311,14 +336,15 @@ def made_row(
         category="",
         tree="tree:8",
         temperature=0.0,
-        plain=LaneFigures(10, 10, 50.0, 0.0, plain_ms, 0.0, (), ()),
+        plain=LaneFigures(10, 10, 50.0, 0.0, plain_ms, 0.0, 0.0, (), ()),
         eagle=LaneFigures(
             10,
             passes,
             50.0,
             0.2 * eagle_ms,
             0.7 * eagle_ms,
-            0.1 * eagle_ms,
+            0.08 * eagle_ms,
+            0.02 * eagle_ms,
             ((passes, 3), (3, 1)),
             ((passes + 3, 4), (3, 0)),
         ),
@@ -336,16 +362,40 @@ ROWS = [
 
 def test_every_figure_of_the_report_can_be_recounted() -> None:
     lines = report(ROWS).splitlines()
-    # tree, T, questions, τ = 30 ÷ 13, median speeds and speedup, ms a pass, equal texts
+    # lane, T, questions, τ = 30 ÷ 13, median speeds and speedup, prefill, ms a pass, equal texts
     assert lines[1].split() == [
-        *("tree:8", "0", "3", "2.31", "20.0", "40.0", "1.60"),
-        *(f"{1000 * share / 13:.1f}" for share in (0.2, 0.7, 0.1)),
+        *("tree:8", "0", "3", "2.31", "20.0", "40.00", "[20.00,", "40.00]"),
+        *("1.60", "[1.00,", "2.00]", "50.0"),
+        *(f"{1000 * share / 13:.2f}" for share in (0.2, 0.7, 0.08, 0.02)),
         *("3", "of", "3"),
     ]
     assert lines[2] == "  accepted by depth: 1: 69.2%  2: 33.3%"  # 9 of 13, 3 of 9
     assert lines[3] == "  accepted by child rank: 0: 54.5%  1: 0.0%"  # 12 of 22, 0 of 9
     assert lines[-1] == FORMULAS
     assert tau([row.eagle for row in ROWS]) == 30 / 13
+
+
+def test_a_chains_acceptance_is_told_by_the_estimated_features_behind_it() -> None:
+    assert "  n-α, n: 0: 69.2%  1: 33.3%" in report([replace(r, tree="chain:2") for r in ROWS])  # noqa: RUF001
+
+
+def test_categories_are_told_apart_where_there_are_several() -> None:
+    rows = [replace(row, category=name) for row, name in zip(ROWS, "xyx", strict=True)]
+    assert "  speedup by category: x 1.80  y 1.00" in report(rows)
+    assert "by category" not in report(ROWS)
+
+
+def test_an_interval_holds_the_median_and_narrows_with_more_questions() -> None:
+    draw = random.Random(1)
+    few, many = ([draw.gauss(2.0, 0.5) for _ in range(count)] for count in (10, 400))
+    wide, narrow = Estimate.of(few), Estimate.of(many)
+    for made in (wide, narrow):
+        assert made.low <= made.median <= made.high
+    assert narrow.high - narrow.low < (wide.high - wide.low) / 2
+    assert narrow.low < 2.0 < narrow.high
+    assert Estimate.of(few) == wide, "the same values give the same interval"
+    assert Estimate.of([3.0]) == Estimate(3.0, 3.0, 3.0)
+    assert Estimate.of([]) == Estimate(0.0, 0.0, 0.0)
 
 
 def test_settings_are_reported_apart_and_in_order() -> None:
@@ -375,10 +425,149 @@ def test_every_unequal_text_is_listed_with_its_gap_and_verdict() -> None:
 
 
 def test_a_question_that_decoded_nothing_spoils_no_median() -> None:
-    nothing = LaneFigures(0, 0, 50.0, 0.0, 0.0, 0.0, (), ())
+    nothing = LaneFigures(0, 0, 50.0, 0.0, 0.0, 0.0, 0.0, (), ())
     idle = replace(ROWS[0], plain=nothing, eagle=nothing)
     assert "1.60" in report([*ROWS, idle])
     assert "0.00" in report([idle])
+
+
+# Rivals.
+
+
+class ToyRival:
+    """Answers with the target's own text, or with another."""
+
+    def __init__(self, bench: ToyBench, *, is_right: bool = True) -> None:
+        self.name = "right" if is_right else "wrong"
+        self._bench, self._is_right = bench, is_right
+
+    def answer(self, prompt: Sequence[int], *, max_new_tokens: int) -> RivalAnswer:
+        self._bench.ran.append(f"{prompt[-1]} {self.name}")
+        decoding = open_decoding(self._bench.target, RunOptions(max_new_tokens=max_new_tokens))
+        text = [token for event in Plain(decoding).steps(prompt) for token in event.committed]
+        if not self._is_right:
+            text[3] = 29 - text[3]
+        return RivalAnswer(tuple(text), prefill_ms=7.0, decode_ms=120.0)
+
+
+def test_rivals_take_turns_with_our_lanes_and_resume_with_them(tmp_path: Path) -> None:
+    path, bench = tmp_path / "rows.jsonl", ToyBench()
+    rivals = [ToyRival(bench), ToyRival(bench, is_right=False)]
+    rows = run(bench, rivals=rivals, rows_file=path)
+    assert [row.tree for row in rows[:4]] == ["chain:3", "tree:8", "right", "wrong"]
+    assert bench.ran[5:7] == ["2 chain:3", "2 tree:8"]
+    right, wrong = rows[2], rows[3]
+    assert (right.eagle.num_tokens, right.eagle.tokens_per_s) == (12, 100.0)
+    assert (right.eagle.prefill_ms, right.eagle.num_target_passes) == (7.0, None)
+    assert right.divergence is None
+    assert wrong.divergence is not None
+    assert wrong.divergence.position == 3
+
+    again = ToyBench()
+    assert run(again, rivals=[ToyRival(again), rivals[1]], rows_file=path) == rows
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:2]) + "\n")  # both rivals of the first question are missing
+    assert run(again, rivals=[ToyRival(again)], rows_file=path)[2].tree == "right"
+    assert again.ran[:2] == ["1 plain", "1 right"]
+
+
+def test_a_rivals_passes_are_not_made_up() -> None:
+    bench = ToyBench()
+    rows = run(bench, rivals=[ToyRival(bench)])
+    line = next(line for line in report(rows).splitlines() if line.startswith("right"))
+    assert line.split()[3] == "-"
+    assert line.split()[-7:] == ["-", "-", "-", "-", "3", "of", "3"]
+
+
+def test_each_temperature_has_its_own_plain_lane_and_rivals_answer_at_zero() -> None:
+    bench = ToyBench()
+    options = [OPTIONS[0], replace(OPTIONS[0], temperature=0.2)]
+    rows = list(run_questions(bench, QUESTIONS[:1], options, rivals=[ToyRival(bench)]))  # type: ignore[arg-type]
+    assert [(row.tree, row.temperature) for row in rows] == [
+        *(("chain:3", 0.0), ("right", 0.0), ("chain:3", 0.2)),
+    ]
+    assert bench.ran == ["1 plain", "1 chain:3", "1 right", "1 plain", "1 chain:3"]
+
+
+def test_generate_of_a_real_model_is_timed_from_its_first_token() -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        config = LlamaConfig(
+            vocab_size=23, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=96,
+            eos_token_id=None,
+        )  # fmt: skip
+        model = LlamaForCausalLM(config).eval()
+    text = None
+    for attention, cache, looked_up in [
+        *(("sdpa", "dynamic", None), ("sdpa", "static", None), ("eager", "dynamic", None)),
+        ("sdpa", "dynamic", 4),
+    ]:
+        rival = Generate(model, attention, cache, looked_up)
+        answer = rival.answer([1, 2, 3, 1, 2], max_new_tokens=9)
+        assert len(answer.tokens) == 9
+        assert answer.prefill_ms > 0
+        assert answer.decode_ms > 0
+        assert text in (None, answer.tokens), "all of them decode greedily"
+        text = answer.tokens
+    assert rival.name == "prompt-lookup"
+
+
+def fake_llama_cpp(answered: dict[str, Any]) -> Any:
+    asked: list[dict[str, Any]] = []
+
+    def answer(self: object, question: dict[str, Any]) -> dict[str, Any]:
+        asked.append(question)
+        return answered
+
+    package = mock.MagicMock()
+    package.Server = type("Server", (), {"__init__": mock.Mock(return_value=None)})
+    package.Server.handle_completions = answer
+    package.asked = asked
+    return package
+
+
+def test_llama_cpp_is_asked_greedily_for_this_very_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = {
+        "timings": {"prompt_ms": 5.5, "predicted_ms": 40.0},
+        "__verbose": {"tokens": [7, 8, 9]},
+    }
+    package = fake_llama_cpp(answered)
+    monkeypatch.setitem(sys.modules, "xllamacpp", package)
+    rival = LlamaCpp(Path("x.gguf"), threads=2)
+    assert rival.answer([1, 2, 3], max_new_tokens=9) == RivalAnswer((7, 8, 9), 5.5, 40.0)
+    (asked,) = package.asked
+    assert (asked["prompt"], asked["n_predict"], asked["temperature"]) == ([1, 2, 3], 9, 0.0)
+    assert asked["cache_prompt"] is False, "or its second answer would have no prefill"
+
+
+def test_an_answer_of_llama_cpp_that_is_none_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "xllamacpp", fake_llama_cpp({"error": "no room"}))
+    with pytest.raises(OptionError, match=r"llama\.cpp answered .*no room"):
+        LlamaCpp(Path("x.gguf"), threads=2).answer([1], max_new_tokens=9)
+
+
+@pytest.mark.parametrize(
+    ("families", "said"),
+    [
+        (["gpt"], "--against gpt; expected transformers, prompt-lookup, llama.cpp"),
+        (["llama.cpp"], "without the package xllamacpp; try pip install -r requirements-bench"),
+    ],
+)
+def test_a_rival_that_cannot_be_had_is_one_sentence(
+    families: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    with pytest.raises(OptionError, match=re.escape(said)):
+        open_rivals(
+            families,
+            source="none",
+            dtype=torch.float32,
+            device=torch.device("cpu"),
+            gguf=lambda: Path("none.gguf"),
+        )
 
 
 # The command.
@@ -404,11 +593,32 @@ def test_the_command_prints_the_report_of_all_trees(
     assert command.main([str(questions), *flags, "--rows", str(rows)]) == 0
     out = capsys.readouterr().out
     assert report(read_rows(rows)) in out
-    assert out.endswith("CPU, float64\n")
+    assert re.search(r"CPU, float64, 1 threads; peak memory [\d,]+ MiB", out)
     assert len(bench.ran) == 6
 
 
-@pytest.mark.parametrize("flags", [["--count", "0"], ["--temperature", "-1"]])
+@pytest.mark.filterwarnings("ignore::tqdm.TqdmWarning")
+def test_the_command_writes_its_figures_as_json(
+    questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "load_workbench", lambda options: ToyBench())
+    file = tmp_path / "new" / "report.json"
+    flags = ["--tree", "chain:3", "--max-new-tokens", "9", "--temperatures", "0.2,0"]
+    assert command.main([str(questions), *flags, "--json", str(file)]) == 0
+    made = json.loads(file.read_text())
+    assert [(each["lane"], each["temperature"]) for each in made["lanes"]] == [
+        *(("chain:3", 0.0), ("chain:3", 0.2)),
+    ]
+    assert made["lanes"][0]["tau"] == 4.0
+    assert made["lanes"][0]["parts_ms"].keys() == {"draft", "verify", "commit", "host"}
+    assert made["environment"]["device"] == "CPU"
+    assert made["peak_bytes"] > 1 << 20
+    assert command.main([str(questions), *flags, "--json", str(file / "x")]) == 1
+
+
+@pytest.mark.parametrize(
+    "flags", [["--count", "0"], ["--temperature", "-1"], ["--temperatures", "0,x"]]
+)
 def test_a_wrong_flag_of_the_command_ends_in_one_sentence(
     flags: list[str], questions: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -427,4 +637,4 @@ def test_ctrl_c_reports_the_rows_so_far_and_exits_130(
 
     monkeypatch.setattr(command, "load_workbench", lambda options: Interrupted())
     assert command.main([str(questions), "--tree", "chain:3", "--max-new-tokens", "9"]) == 130
-    assert "chain:3       0          1" in capsys.readouterr().out
+    assert re.search(r"chain:3 +0 +1 ", capsys.readouterr().out)

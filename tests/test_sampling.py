@@ -16,7 +16,7 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
 from eagle_core.errors import OptionError
 from eagle_core.options import RunOptions
-from eagle_core.sampling import LawMaker, SeededChance, keep_top_k, keep_top_p
+from eagle_core.sampling import LawMaker, SeededChance, keep_top_k, keep_top_p, most_probable
 from eagle_core.targets.base import TargetRead
 from eagle_core.tree import DraftTree
 
@@ -300,3 +300,11 @@ def test_a_token_of_probability_zero_is_never_drawn(number: float) -> None:
 def test_uniform_numbers_lie_below_one() -> None:
     chance = SeededChance(1)
     assert all(0.0 <= chance.uniform() < 1.0 for _ in range(1_000))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_most_probable_token_is_the_first_of_equals(dtype: torch.dtype) -> None:
+    assert most_probable(torch.tensor([0.1, 0.4, 0.1, 0.4], dtype=dtype)) == 1
+    law = torch.rand(1000, generator=torch.Generator().manual_seed(2)).to(dtype)
+    assert most_probable(law) == int(law.argmax())
+    assert most_probable(law[::3]) == int(law[::3].argmax())

@@ -1,30 +1,49 @@
-"""`python -m eagle_core.bench`: both lanes over a question set, as a table."""
+"""`python -m eagle_core.bench`: all lanes over a question set, as a table and as JSON."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import resource
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
 from eagle_core.bench.questions import load_questions, spread
-from eagle_core.bench.report import report
+from eagle_core.bench.report import report, summaries
 from eagle_core.bench.run import Row, run_questions
 from eagle_core.cli import add_model_flags, add_run_flags, load_workbench, run_entry, run_options
 from eagle_core.errors import OptionError
+
+if TYPE_CHECKING:
+    from eagle_core.bench.rivals import Rival
+    from eagle_core.workbench import Workbench
+
+MIB = 1 << 20
 
 
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m eagle_core.bench",
-        description="Answer every question plainly and with EAGLE; print τ, speed and equality.",
+        description="Answer every question plainly, with EAGLE, and with what else is asked for; "
+        "print τ, speed and equality.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("questions", type=Path, help="JSON lines with `turns`, as MT-bench has")
     parser.add_argument("--count", type=int, default=None, help="so many, spread over the set")
     parser.add_argument("--rows", type=Path, default=None, help="keep rows here; resumes from it")
+    parser.add_argument("--json", type=Path, default=None, help="write the report's figures here")
+    parser.add_argument(
+        "--against",
+        default="",
+        help="also time these, by commas: transformers, prompt-lookup, llama.cpp (T = 0 alone)",
+    )
+    parser.add_argument("--gguf", type=Path, help="llama.cpp's file; the default target has one")
+    parser.add_argument("--temperatures", help="several, by commas, instead of --temperature")
     add_run_flags(parser)
     add_model_flags(parser)
     parser.set_defaults(run=run_bench)
@@ -33,20 +52,92 @@ def build_parser() -> argparse.ArgumentParser:
 
 def run_bench(options: argparse.Namespace) -> None:
     """Several trees may be given, separated by commas."""
-    each = [run_options(options, tree=tree) for tree in options.tree.split(",")]
+    each = [
+        run_options(options, tree=tree, temperature=temperature)
+        for temperature in _temperatures(options)
+        for tree in options.tree.split(",")
+    ]
     if options.count is not None and options.count < 1:
         raise OptionError(f"--count {options.count}", expected="at least 1")
     questions = load_questions(options.questions)
     questions = spread(questions, options.count or len(questions))
     bench = load_workbench(options)
+    rivals = _rivals(options, bench)
     rows: list[Row] = []
+    greedy = sum(temperature == 0 for temperature in _temperatures(options))
+    total = len(questions) * (len(each) + greedy * len(rivals))
     try:
-        runs = run_questions(bench, questions, each, rows_file=options.rows)
-        rows.extend(tqdm(runs, total=len(questions) * len(each), unit="answer pair"))
+        runs = run_questions(bench, questions, each, rivals=rivals, rows_file=options.rows)
+        rows.extend(tqdm(runs, total=total, unit="answer pair"))
     finally:
         if rows:
             print(report(rows))
-    print(f"{bench.environment.device}, {bench.environment.dtype}")
+            _write_json(options.json, bench, rows)
+    print(
+        f"{bench.environment.device}, {bench.environment.dtype}, {bench.environment.threads} "
+        f"threads; peak memory {peak_bytes() / MIB:,.0f} MiB, all lanes in one process"
+    )
+
+
+def peak_bytes() -> int:
+    """The largest the process has been in main memory."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _temperatures(options: argparse.Namespace) -> list[float]:
+    if options.temperatures is None:
+        return [options.temperature]
+    try:
+        return sorted({float(each) for each in options.temperatures.split(",")})
+    except ValueError as error:
+        raise OptionError(
+            f"--temperatures {options.temperatures!r:.40}",
+            expected="numbers, by commas",
+            hint="0,1",
+        ) from error
+
+
+def _rivals(options: argparse.Namespace, bench: Workbench) -> list[Rival]:
+    if not options.against:
+        return []
+    from eagle_core.bench import rivals  # takes seconds to import, and few runs need it
+    from eagle_core.progress import progress_on_stderr
+    from eagle_core.targets.store import resolve
+
+    def gguf() -> Path:
+        if options.gguf is not None:
+            return Path(options.gguf)
+        if options.target is not None:
+            raise OptionError("--against llama.cpp for another target", hint="--gguf FILE")
+        with progress_on_stderr() as progress:
+            return rivals.default_gguf(options.cache, progress)
+
+    return rivals.open_rivals(
+        options.against.split(","),
+        source=resolve(options.target, cache=options.cache),
+        dtype=bench.target.spec.dtype,
+        device=bench.target.spec.device,
+        gguf=gguf,
+    )
+
+
+def _write_json(path: Path | None, bench: Workbench, rows: Sequence[Row]) -> None:
+    if path is None:
+        return
+    made: dict[str, Any] = {
+        "environment": asdict(bench.environment),
+        "profile": bench.profile.to_json(),
+        "peak_bytes": peak_bytes(),
+        "lanes": [summary.to_json() for summary in summaries(rows)],
+    }
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(made, indent=2) + "\n")
+    except OSError as error:
+        raise OptionError(
+            f"cannot write to {path} ({error.strerror})", hint="another --json"
+        ) from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

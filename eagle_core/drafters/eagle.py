@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from eagle_core.drafters.heads import Head
+    from eagle_core.drafters.heads import LayerHead
     from eagle_core.drafters.layers import Mask
     from eagle_core.planning import Plan
     from eagle_core.sampling import Chance, LawMaker
@@ -43,7 +43,7 @@ class EagleDrafter:
 
     def __init__(
         self,
-        head: Head,
+        head: LayerHead,
         spec: TargetSpec,
         *,
         embedding: Callable[[Tensor], Tensor],

@@ -66,7 +66,7 @@ class Replay:
 
     def tau(self, plan: str) -> Ratio:
         lanes = self.plans[plan]
-        passes = tuple(lane.num_target_passes for lane in lanes)
+        passes = tuple(lane.num_target_passes or 0 for lane in lanes)  # ours all count them
         return Ratio(passes, tuple(lane.num_tokens for lane in lanes))
 
     def by_depth(self, plan: str) -> tuple[Ratio, ...]:
