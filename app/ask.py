@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from eagle_core.conversation import turns_in
 from eagle_core.errors import OptionError
 from eagle_core.options import RunOptions
 from eagle_core.text import check_prompt
@@ -25,17 +26,23 @@ NUMBERS = (
 class Ask:
     """The form as it came, and the conversation before it; None stands for a field left empty.
 
-    `entered` has fields of `RunOptions`; `stop` is one string a line.
+    `entered` has fields of `RunOptions`, `stop` one string a line; `earlier` is JSON, a list of
+    turns. `head` names another than the head that was loaded first.
     """
 
     prompt: str
     entered: Mapping[str, Any] = field(default_factory=dict)
-    earlier: tuple[Turn, ...] = ()
+    earlier: str = "[]"
+    head: str = ""
 
     def options(self) -> RunOptions:
         """Raises `PromptError` or `OptionError`."""
         check_prompt(self.prompt)
         return RunOptions(**{name: _read(name, value) for name, value in self.entered.items()})
+
+    def turns(self) -> tuple[Turn, ...]:
+        """Raises `PromptError`."""
+        return turns_in(self.earlier)
 
 
 def _read(name: str, value: object) -> Any:
@@ -63,7 +70,10 @@ def _whole(name: str, value: object) -> int:
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise OptionError(f"the {_words(name)} is missing", expected="a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:  # JSON has whole numbers of any length
+        raise OptionError(f"a {_words(name)} of very many digits", expected="a number") from None
 
 
 def _words(name: str) -> str:

@@ -13,8 +13,7 @@ from typing import Any
 from app.ask import WHOLE
 from eagle_core.errors import EagleError
 from eagle_core.options import RULE_NAMES, RunOptions
-from eagle_core.text import as_conversation
-from eagle_core.trace import Turn
+from eagle_core.text import check_prompt
 
 BOUNDS: Mapping[str, tuple[float, float]] = {
     "max_new_tokens": (16, 512),
@@ -28,12 +27,14 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "seed": (0, 2**32 - 1),
 }
 TREES = (
-    ("Auto", "auto"),
+    ("Auto: as large as pays, step by step", "auto"),
+    ("The best fixed tree here", "best"),
     ("Chain of 3", "chain:3"),
     ("Chain of 5", "chain:5"),
     ("Tree of 8", "tree:8"),
     ("Tree of 12", "tree:12"),
     ("Tree of 25", "tree:25"),
+    ("Dynamic tree of 24 (EAGLE-2)", "dynamic:24"),
 )
 
 
@@ -46,26 +47,21 @@ class Link:
 
     run: str | None = None
     prompt: str | None = None
-    earlier: tuple[Turn, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_link(data: object) -> Link:
     parts: Mapping[str, object] = data if isinstance(data, dict) else {}
     texts = {name: part for name, part in parts.items() if isinstance(part, str)}
-    prompt, earlier = _conversation(texts)
-    return Link(texts.get("run"), prompt, earlier, _options(texts))
+    return Link(texts.get("run"), _prompt(texts.get("prompt", "")), _options(texts))
 
 
-def _conversation(texts: Mapping[str, str]) -> tuple[str | None, tuple[Turn, ...]]:
-    """A prompt without the conversation before it would be another question: both, or none."""
-    prompt = {"role": "user", "content": texts.get("prompt", "")}
+def _prompt(text: str) -> str | None:
     try:
-        earlier = json.loads(texts.get("earlier", "[]"))
-        as_conversation([*earlier, prompt])
-        return prompt["content"], tuple(Turn(turn["role"], turn["content"]) for turn in earlier)
-    except (EagleError, ValueError, TypeError, AttributeError, RecursionError):
-        return None, ()
+        check_prompt(text)
+    except EagleError:
+        return None
+    return text
 
 
 def _options(texts: Mapping[str, str]) -> dict[str, Any]:
@@ -74,8 +70,8 @@ def _options(texts: Mapping[str, str]) -> dict[str, Any]:
     options = {name: value for name, value in read.items() if value is not None}
     rule = texts.get("rule")
     if rule in RULE_NAMES:
-        is_the_usual = rule == RunOptions(temperature=options.get("temperature", 0)).resolved_rule
-        options["rule"] = "auto" if is_the_usual else rule
+        asked = {name: options[name] for name in ("temperature", "tree") if name in options}
+        options["rule"] = "auto" if rule == RunOptions(**asked).resolved_rule else rule
     return options
 
 

@@ -18,10 +18,12 @@ from app.ask import Ask
 from app.runs import Run, Runs
 from app.settings import Settings
 from app.views import messages
-from eagle_core.errors import EagleError
+from eagle_core.errors import EagleError, OptionError
+from eagle_core.shipped import shipped_heads
 
 if TYPE_CHECKING:
     from eagle_core import trace as traces
+    from eagle_core.cost import Profile
     from eagle_core.options import RunOptions
 
 SECONDS_PER_MESSAGE = 1 / 30
@@ -61,9 +63,12 @@ class Bench(Protocol):
 
     @property
     def environment(self) -> traces.Environment: ...
+    @property
+    def profile(self) -> Profile | None: ...
     def race(
         self, prompt: str, options: RunOptions, *, earlier: Sequence[traces.Turn] = ()
     ) -> Recording: ...
+    def with_head(self, name: str) -> Bench: ...
 
 
 @dataclass(frozen=True)
@@ -86,13 +91,20 @@ class Update:
 class Runner:
     """Holds the bench once it is loaded, and one run per visitor."""
 
-    def __init__(self, load: Callable[[Progress], Bench]) -> None:
+    def __init__(self, load: Callable[[Progress], Bench], *, heads: Sequence[str] = ()) -> None:
+        self.heads = tuple(heads)  # that a run may choose from, the one loaded first at the front
         self._load = load
+        self._others: dict[str, Bench] = {}  # benches with another head, once one was asked for
         self._bench: Bench | None = None
         self._device = threading.Lock()
         self._starting = threading.Lock()
         self._runs = Runs()
         self.model = ModelState("failed", "The model has not been loaded yet.")
+
+    @property
+    def profile(self) -> Profile | None:
+        """What passes take on this machine; None while that is not known."""
+        return self._bench.profile if self._bench else None
 
     def start_loading(self) -> None:
         """Load in the background; does nothing while loading, or once loaded."""
@@ -167,7 +179,20 @@ class Runner:
             yield Update(messages.status(text, about="run", phase="idle"))
             return
         with self._device:
+            bench = yield from self._with_head(bench, ask.head)
             yield from _race(bench, ask, options, run)
+
+    def _with_head(self, bench: Bench, name: str) -> Generator[Update, None, Bench]:
+        """The bench with the head that a run chose; loaded when it is chosen for the first time."""
+        if name in ("", *self.heads[:1]):
+            return bench
+        if name not in self.heads:
+            raise OptionError(f"head {name!r:.40}", expected=f"one of {', '.join(self.heads)}")
+        if name not in self._others:
+            text = f"Loading the head {name}. Your run starts when it is done."
+            yield Update(messages.status(text, about="run", phase="waiting", tone="busy"))
+            self._others[name] = bench.with_head(name)
+        return self._others[name]
 
     def _wait_for_model(self, run: Run) -> Generator[Update, None, Bench | None]:
         """The bench, or None where the visitor stopped waiting; raises where it cannot be had."""
@@ -200,7 +225,10 @@ def runner_for(settings: Settings) -> Runner:
             progress=progress,
         )
 
-    return Runner(load)
+    shipped = shipped_heads(settings.target)
+    first = settings.head or next(iter(shipped), "")
+    others = [name for name in shipped if name != first]
+    return Runner(load, heads=[first, *others] if first in shipped else ())
 
 
 def sentence(error: EagleError) -> str:
@@ -210,12 +238,13 @@ def sentence(error: EagleError) -> str:
 
 
 def _race(bench: Bench, ask: Ask, options: RunOptions, run: Run) -> Iterator[Update]:
-    recording = bench.race(ask.prompt, options, earlier=ask.earlier)
+    earlier = ask.turns()
+    recording = bench.race(ask.prompt, options, earlier=earlier)
     yield Update(
         messages.start(
             run.name,
             prompt=ask.prompt,
-            earlier=ask.earlier,
+            earlier=earlier,
             settings=recording.settings,
             environment=bench.environment,
         )

@@ -48,7 +48,7 @@ class Runs:
         """The run asked for under this name, or a new one where nobody asked."""
         with self._guard:
             runs = self._runs.setdefault(visitor, {})
-            run = runs.get(name or "") or Run()
+            run = runs.get(str(name or "")) or Run()  # a page may send anything
             runs[run.name] = run
             run.has_begun.set()
         return run

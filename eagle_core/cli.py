@@ -140,7 +140,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         "--tree",
         default="auto",
         help="auto, what pays at each step; best, the best fixed one; chain:N; tree:N up to 25; "
-        "ranks:0.1.00; dynamic:DRAFTS[:DEPTH[:CHILDREN]], EAGLE-2's",
+        "dynamic:DRAFTS[:DEPTH[:CHILDREN]], EAGLE-2's; or nodes by rank, ranks:0.1.00",
     )
     group.add_argument("--rule", default="auto", choices=RULE_NAMES, help="acceptance rule")
 
@@ -210,7 +210,7 @@ def read_prompt() -> str:
 
 
 def load_workbench(options: argparse.Namespace, *, measures: bool = True) -> Workbench:
-    """measures: this machine, where the options leave the tree to it."""
+    """measures: measure which tree is fastest here, where the options leave that open."""
     # torch and transformers take seconds to import, which --help and a wrong flag need not wait for
     from eagle_core.workbench import Workbench
 

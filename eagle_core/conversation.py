@@ -11,13 +11,20 @@ from eagle_core.trace import Turn
 
 
 def read_conversation(path: Path) -> tuple[Turn, ...]:
-    """All turns, up to an answer or a system's word; raises `PromptError` in one sentence."""
+    """All turns of a file, up to an answer or a system's word; raises `PromptError`."""
     try:
-        turns = json.loads(path.read_text("utf-8"))
-        read = [{"role": turn["role"], "content": turn["content"]} for turn in turns]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        return turns_in(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise PromptError(f"messages {path} cannot be read ({error})") from error
+
+
+def turns_in(text: str) -> tuple[Turn, ...]:
+    """The turns of a JSON list; raises `PromptError` in one sentence."""
+    try:
+        read = [{"role": turn["role"], "content": turn["content"]} for turn in json.loads(text)]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise PromptError(
-            f"messages {path} cannot be read ({error})",
+            f"a conversation that cannot be read ({error})"[:200],
             expected='a list of {"role": …, "content": …}',
         ) from error
     as_conversation([*read, {"role": "user", "content": "…"}])  # checks them all

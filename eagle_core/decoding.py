@@ -11,11 +11,21 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from eagle_core.errors import TargetError
 from eagle_core.noise import KeyedChance
 from eagle_core.sampling import LawMaker, SeededChance
 from eagle_core.sequence import Stops
 from eagle_core.text import StopStrings
-from eagle_core.trace import Node, NodeLaws, Step, StopReason, TopLaw, Verdict
+from eagle_core.trace import (
+    LEAST_SHOWN,
+    NUM_TOP,
+    Node,
+    NodeLaws,
+    Step,
+    StopReason,
+    TopLaw,
+    Verdict,
+)
 from eagle_core.tree import ROOT
 from eagle_core.verify import choose, decide
 
@@ -30,10 +40,6 @@ if TYPE_CHECKING:
     from eagle_core.text import Decode
     from eagle_core.tree import DraftTree
     from eagle_core.verify import Acceptance
-
-
-NUM_TOP = 10  # tokens of a law that a trace shows
-LEAST_SHOWN = 0.001
 
 
 class Stopwatch:
@@ -102,6 +108,14 @@ class Decoding:
         return torch.tensor(sequence.tokens, dtype=torch.int64, device=self.device)  # (P,)
 
     def first_token(self, read: TargetRead, sequence: Sequence) -> int:
+        """Raises `TargetError` where the target has overflowed, as some do in half precision."""
+        if bool(read.logits[-1].isnan().any()):
+            dtype = str(read.logits.dtype).removeprefix("torch.")
+            raise TargetError(
+                f"a target whose logits are no numbers in {dtype}",
+                expected="numbers",
+                hint="another --dtype, such as bfloat16 or float32",
+            )
         law = self.laws.after(sequence).law(read.logits[-1])
         return choose(law, rule=self.rule, chance=self.chance.ahead(len(sequence)))
 

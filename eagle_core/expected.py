@@ -19,7 +19,7 @@ from eagle_core.trace import Lane, Trial
 
 FORMULA = (
     "expected τ = 1 + Σ over nodes of the chance that the node is kept; a node's chance is the "
-    "product, along its path, of the share kept at that depth and rank in the last run"
+    "product, along its path, of the share kept at that depth and rank in the recorded run"
 )
 
 Place = tuple[int, int]
@@ -45,11 +45,15 @@ class RankRates:
 
     @classmethod
     def of(cls, lanes: Iterable[Lane]) -> RankRates:
+        return cls.of_trials(
+            trial for lane in lanes for step in lane.steps for trial in step.trials
+        )
+
+    @classmethod
+    def of_trials(cls, trials: Iterable[Trial]) -> RankRates:
         rates = cls()
-        for lane in lanes:
-            for step in lane.steps:
-                for trial in step.trials:
-                    rates._add(trial)
+        for trial in trials:
+            rates._add(trial)
         return rates
 
     @property

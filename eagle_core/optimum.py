@@ -17,7 +17,7 @@ from itertools import chain as joined
 from typing import TYPE_CHECKING
 
 from eagle_core.calibration import rank_rates
-from eagle_core.shapes import Ranks, in_order, plan_of
+from eagle_core.shapes import Ranks, plan_of
 from eagle_core.tree import TreePlan
 
 if TYPE_CHECKING:
@@ -56,10 +56,14 @@ def _trees(splits: Splits, prices: Prices) -> Iterator[Optimum]:
     for num_nodes in range(1, splits.max_nodes + 1):
         if splits.tau(num_nodes) <= 0:
             continue  # so many nodes do not fit
-        plan = plan_of(in_order(splits.nodes(num_nodes)), "one_hot")
-        inner = [sum(bool(plan.children[node]) for node in level) for level in plan.levels]
-        draft_rows = [count for count in inner if count]
-        yield Optimum(plan, splits.tau(num_nodes), prices.step_ms(num_nodes, draft_rows))
+        plan = plan_of(splits.nodes(num_nodes))
+        yield Optimum(plan, splits.tau(num_nodes), prices.step_ms(num_nodes, draft_rows(plan)))
+
+
+def draft_rows(plan: TreePlan) -> tuple[int, ...]:
+    """How many rows the head reads for each level of a fixed tree."""
+    inner = (sum(bool(plan.children[node]) for node in level) for level in plan.levels)
+    return tuple(count for count in inner if count)
 
 
 class Splits:

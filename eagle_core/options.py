@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
+from eagle_core.dynamic import DynamicPlan
 from eagle_core.errors import OptionError
 from eagle_core.plans import AUTO, DYNAMIC, OF_THIS_MACHINE, plan_named
 from eagle_core.rules import FACTS, RULES, Rule
 from eagle_core.text import is_broken
+from eagle_core.tree import TreePlan
 
 RULE_NAMES = ("auto", *RULES)
 """`auto` follows the temperature: greedy at 0, one-hot up to 0.3, without replacement above.
@@ -34,7 +36,7 @@ class RunOptions:
     top_p: float = 1.0
     top_k: int = 0  # 0 keeps all tokens
     seed: int = 0
-    tree: str = AUTO  # or best, chain:N, …, see `eagle_core.plans.plan_named`
+    tree: str = AUTO  # or best, chain:N, tree:N, dynamic:N, ranks:…; see `plans.plan_named`
     rule: str = "auto"
     min_p: float = 0.0  # 0 keeps all tokens
     repetition_penalty: float = 1.0  # counts prompt and answer; 1 is none
@@ -86,14 +88,14 @@ def _check_rule(rule: Rule, temperature: float, tree: str) -> None:
             expected="temperature 0",
             hint="rule auto",
         )
-    if tree.startswith(DYNAMIC) and not (facts.any_tree or facts.siblings == "one_hot"):
+    plan = None if tree in OF_THIS_MACHINE else plan_named(tree, siblings=facts.siblings)
+    if isinstance(plan, DynamicPlan) and not (facts.any_tree or facts.siblings == "one_hot"):
         raise OptionError(
             f"rule {rule} with tree {tree}",
             expected="rule one_hot, since what was drawn must not be dropped for its value",
             hint="rule auto",
         )
-    is_named = tree not in OF_THIS_MACHINE
-    if facts.is_for_chains and is_named and not plan_named(tree, siblings="iid").is_chain:
+    if facts.is_for_chains and isinstance(plan, TreePlan) and not plan.is_chain:
         raise OptionError(f"rule {rule} with tree {tree}", expected="a chain", hint="tree chain:3")
 
 

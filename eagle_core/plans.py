@@ -13,7 +13,7 @@ from math import prod
 
 from eagle_core.dynamic import DynamicPlan
 from eagle_core.errors import OptionError
-from eagle_core.shapes import EXAMPLE, MAX_DEPTH, PREFIX, Ranks, in_order, plan_of, read_shape
+from eagle_core.shapes import EXAMPLE, MAX_DEPTH, PREFIX, Ranks, plan_of, read_shape
 from eagle_core.tree import SiblingKind, TreePlan
 
 MAX_CHAIN = MAX_DEPTH
@@ -47,8 +47,8 @@ TREE_SIZES = (8, 12, 25)
 
 def plan_named(name: str, *, siblings: SiblingKind) -> TreePlan | DynamicPlan:
     """`chain:5` is five drafts in a row; `tree:12` the 12 best nodes of EAGLE's static tree;
-    `ranks:0.1.00` has just these nodes, see `eagle_core.shapes`; `dynamic:24:6:8` is EAGLE-2's tree
-    of 24 drafts, 6 deep, the 8 best of a level expanded to 8 children each. A dynamic tree's
+    `dynamic:24:6:8` EAGLE-2's tree of 24 drafts, 6 deep, the 8 best of a level expanded to 8
+    children each; `ranks:0.1.00` has just these nodes, see `eagle_core.shapes`. A dynamic tree's
     siblings are the head's best, whatever is asked for."""
     if name.startswith(PREFIX):
         return plan_of(read_shape(name), siblings)
@@ -64,8 +64,8 @@ def plan_named(name: str, *, siblings: SiblingKind) -> TreePlan | DynamicPlan:
     raise OptionError(
         f"tree {name!r:.40}",
         expected=f"{', '.join(OF_THIS_MACHINE)}, chain:1 to chain:{MAX_CHAIN}, "
-        f"tree:1 to tree:{TREE_SIZES[-1]}, nodes as in {EXAMPLE}, or "
-        f"dynamic:DRAFTS[:DEPTH[:CHILDREN]] up to dynamic:{':'.join(map(str, MAX_DYNAMIC))}",
+        f"tree:1 to tree:{TREE_SIZES[-1]}, dynamic:DRAFTS[:DEPTH[:CHILDREN]] "
+        f"up to dynamic:{':'.join(map(str, MAX_DYNAMIC))}, or nodes as in {EXAMPLE}",
     )
 
 
@@ -79,7 +79,7 @@ def chain(length: int, siblings: SiblingKind = "one_hot") -> TreePlan:
 def static_tree(num_drafts: int, siblings: SiblingKind = "one_hot") -> TreePlan:
     """The `num_drafts` best nodes of EAGLE's static tree; a parent always comes before its child
     since no weight exceeds 1."""
-    return plan_of(in_order(_static_nodes()[:num_drafts]), siblings)
+    return plan_of(_static_nodes()[:num_drafts], siblings)
 
 
 @cache

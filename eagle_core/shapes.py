@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from eagle_core.errors import OptionError
-from eagle_core.tree import SiblingKind, TreePlan
+from eagle_core.tree import SiblingKind, TreePlan, ranks_of
 
 PREFIX = "ranks:"
 EXAMPLE = f"{PREFIX}0.1.00"
@@ -40,29 +40,39 @@ def read_shape(name: str) -> Shape:
         raise OptionError(f"tree {name!r:.40}", expected=f"nodes in digits, as in {EXAMPLE}")
     nodes = [tuple(map(int, digits)) for digits in listed.split(".")]
     _check(nodes)
-    return in_order(nodes)
+    return _in_order(nodes)
 
 
 def shape_name(shape: Shape) -> str:
     return PREFIX + ".".join(map(node_name, shape))
 
 
+ROOT_NAME = "root"
+
+
 def node_name(node: Ranks) -> str:
-    return "".join(map(str, node)) or "root"
+    return "".join(map(str, node)) or ROOT_NAME
 
 
-def plan_of(shape: Shape, siblings: SiblingKind) -> TreePlan:
+def node_named(name: str) -> Ranks:
+    """Raises OptionError for what is no node's name."""
+    if name == ROOT_NAME:
+        return ()
+    if not re.fullmatch("[0-9]+", name, re.ASCII):
+        raise OptionError(f"node {name!r:.40}", expected=f"{ROOT_NAME}, or ranks as in 01")
+    return tuple(map(int, name))
+
+
+def plan_of(nodes: Iterable[Ranks], siblings: SiblingKind = "one_hot") -> TreePlan:
+    """The plan of these nodes; a node's parent and the better choices beside it are among them."""
+    shape = _in_order(nodes)
     index = {ranks: node for node, ranks in enumerate([(), *shape])}
     return TreePlan((None, *(index[ranks[:-1]] for ranks in shape)), siblings)
 
 
 def shape_of(plan: TreePlan) -> Shape:
     """A plan's nodes by their ranks, in the plan's own order."""
-    ranks: list[Ranks] = [()]
-    for node, parent in enumerate(plan.parents):
-        if parent is not None:
-            ranks.append((*ranks[parent], plan.children[parent].index(node)))
-    return tuple(ranks[1:])
+    return ranks_of(plan.parents)[1:]
 
 
 # Changes: each gives a new shape, or raises OptionError where there is no such tree.
@@ -90,6 +100,14 @@ def moved(shape: Shape, node: Ranks, *, under: Ranks) -> Shape:
     new_parent = _children(tree, under)  # found before anything changes its ranks
     new_parent.append(_take(tree, node))
     return _shaped(tree)
+
+
+def after_move(node: Ranks, *, under: Ranks, shape: Shape) -> Ranks:
+    """What `node` is called in `shape`, made by moving it `under` another node."""
+    above, level = node[:-1], len(node) - 1
+    if under[:level] == above and len(under) > level and under[level] > node[-1]:
+        under = (*above, under[level] - 1, *under[level + 1 :])  # its ranks have closed up
+    return max(other for other in shape if other[:-1] == under)
 
 
 def exchanged(shape: Shape, node: Ranks, *, by: int) -> Shape:
@@ -121,8 +139,7 @@ def _check(nodes: list[Ranks]) -> None:
             )
 
 
-def in_order(nodes: Iterable[Ranks]) -> Shape:
-    """Level by level, as a plan has them."""
+def _in_order(nodes: Iterable[Ranks]) -> Shape:
     return tuple(sorted(nodes, key=lambda ranks: (len(ranks), ranks)))
 
 
@@ -156,7 +173,7 @@ def _shaped(tree: _Nest) -> Shape:
     if max(max(node) for node in nodes) >= MAX_WIDTH:
         raise OptionError("a node of more children", expected=f"at most {MAX_WIDTH}")
     _check(nodes)
-    return in_order(nodes)
+    return _in_order(nodes)
 
 
 def _nodes(tree: _Nest, at: Ranks) -> Iterator[Ranks]:

@@ -31,6 +31,8 @@ Conversation = Sequence[Mapping[str, str]]
 
 def check_prompt(prompt: str) -> None:
     """Raises `PromptError` for what no target can answer; what fits is counted in tokens later."""
+    if not isinstance(prompt, str):
+        raise PromptError(f"a prompt of {type(prompt).__name__}", expected="text")
     if not prompt.strip():
         raise PromptError("the prompt is empty", hint="typing a question first")
     if LONE_SURROGATE.search(prompt):

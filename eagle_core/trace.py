@@ -60,9 +60,13 @@ class Node:
     draw: float | None = None
 
 
+NUM_TOP = 10
+LEAST_SHOWN = 0.001
+
+
 @dataclass(frozen=True)
 class TopLaw:
-    """The most probable tokens of a law, best first; the improbable rest is left out."""
+    """The NUM_TOP most probable tokens of a law, best first, without those below LEAST_SHOWN."""
 
     tokens: tuple[int, ...]
     probs: tuple[float, ...]

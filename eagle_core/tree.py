@@ -180,6 +180,15 @@ def children_of(parents: Sequence[int | None]) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, children))
 
 
+def ranks_of(parents: Sequence[int | None]) -> tuple[tuple[int, ...], ...]:
+    """Each node's place: the rank of every choice from the root, (), down to it."""
+    children = children_of(parents)
+    ranks: list[tuple[int, ...]] = []
+    for node, parent in enumerate(parents):
+        ranks.append(() if parent is None else (*ranks[parent], children[parent].index(node)))
+    return tuple(ranks)
+
+
 def path_in(parents: Sequence[int | None], node: int) -> tuple[int, ...]:
     path = []
     step: int | None = node

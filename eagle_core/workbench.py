@@ -21,9 +21,10 @@ import transformers
 from eagle_core.auto import AutoPlanner
 from eagle_core.cost import UNMEASURED, Profile, ProfileStore
 from eagle_core.decoding import Decoding
-from eagle_core.drafters.eagle import EagleDrafter
+from eagle_core.drafters.base import Drafter
 from eagle_core.drafters.files import HUB_ID, fetch, fingerprint, name_of
 from eagle_core.drafters.heads import LoadedHead, load_head
+from eagle_core.drafters.opening import open_drafter
 from eagle_core.engine import Engine
 from eagle_core.errors import HeadError, OptionError, PromptError
 from eagle_core.measuring import Measuring
@@ -35,8 +36,9 @@ from eagle_core.plans import BEST, OF_THIS_MACHINE, plan_named
 from eagle_core.progress import Progress, no_progress
 from eagle_core.recording import Recording
 from eagle_core.rules import FACTS
+from eagle_core.shipped import DEFAULT_HEAD, DEFAULT_TARGET, HEADS, shipped_heads
 from eagle_core.targets.loading import load_target, load_tokenizer
-from eagle_core.targets.store import DEFAULT_TARGET, cache_root, resolve
+from eagle_core.targets.store import cache_root, resolve
 from eagle_core.text import ChatText, Conversation
 from eagle_core.trace import Environment, Event, Settings, Step, Turn
 
@@ -46,8 +48,6 @@ if TYPE_CHECKING:
     from eagle_core.planning import Planner
     from eagle_core.targets.base import Target
 
-ASSETS = Path(__file__).resolve().parent.parent / "assets"
-DEFAULT_HEAD = "eagle"
 ALL_DEVICES = "auto"  # the target is spread over every device there is
 LARGEST_TREE = "tree:25"
 WARM_UP_TOKENS = 8
@@ -120,12 +120,32 @@ class Workbench:
             environment=describe(model, head_name=name_of(folder)),
         )
         report("warming up", None)
-        for _ in bench._greedy(bench.encode(MEASURING_PROMPTS[0]), WARM_UP_TOKENS):
-            pass
+        bench._warm_up()
         if not measures:
             return bench
         store = ProfileStore(cache_root(cache) / "profiles.json")
         return replace(bench, profile=bench.measured(store, report))
+
+    def with_head(self, name: str) -> Workbench:
+        """The same target with another shipped head, warmed up; what was measured stays.
+
+        Raises `HeadError`.
+        """
+        folder = head_folder(name, target=None)
+        loaded = load_head(folder, spec=self.target.spec, embedding=self.target.embedding())
+        pack_linears(loaded.head)
+        bench = replace(
+            self,
+            head=loaded,
+            unembedding=loaded.unembedding(self.target.unembedding),
+            environment=replace(self.environment, head=name_of(folder)),
+        )
+        bench._warm_up()
+        return bench
+
+    def _warm_up(self) -> None:
+        for _ in self._greedy(self.encode(MEASURING_PROMPTS[0]), WARM_UP_TOKENS):
+            pass
 
     def race(self, prompt: str, options: RunOptions, *, earlier: Sequence[Turn] = ()) -> Recording:
         """Both lanes over one prompt, in virtual time; raises `PromptError` before any work.
@@ -188,14 +208,13 @@ class Workbench:
     def _best_chain(self) -> Optimum:
         return best_tree(self.profile, is_chain=True)
 
-    def open_drafter(self) -> EagleDrafter:
+    def open_drafter(self) -> Drafter:
         """A drafter for one lane: the head's shared weights, a cache of its own."""
-        return EagleDrafter(
-            self.head.head,
+        return open_drafter(
+            self.head,
             self.target.spec,
-            embedding=self.head.embedding(self.target.embedding()),
+            embedding=self.target.embedding(),
             unembedding=self.unembedding,
-            vocabulary=self.head.vocabulary,
         )
 
     def measured(self, store: ProfileStore, report: Progress) -> Profile:
@@ -239,7 +258,7 @@ def head_folder(head: str | None, *, target: str | None) -> Path:
     """Where the head lies: the folder given, a shipped head of the default target by name, or
     the folder of a head fetched from the hub."""
     is_default = target is None or target == DEFAULT_TARGET
-    shipped = ASSETS / "heads" / DEFAULT_TARGET
+    shipped = HEADS / DEFAULT_TARGET
     if head is None and not is_default:
         raise HeadError(f"no head for target {target}", hint="--head with a head's folder")
     folder = Path(head).expanduser() if head else shipped / DEFAULT_HEAD
@@ -248,7 +267,7 @@ def head_folder(head: str | None, *, target: str | None) -> Path:
     if not folder.exists() and head and HUB_ID.fullmatch(head):
         return fetch(head)
     if not folder.is_dir():
-        names = sorted(path.name for path in shipped.iterdir()) if shipped.is_dir() else []
+        names = shipped_heads(DEFAULT_TARGET)
         raise HeadError(
             f"head {str(folder)!r} is not a folder",
             expected=f"a head's folder or hub id, or one of {', '.join(names)}" if names else None,

@@ -107,10 +107,21 @@ class Visit:
 
     def ask(self, prompt: str, *, length: int | None = None) -> None:
         if length is not None:
+            self.open_settings()
             self.page.get_by_label("number input for Length").fill(str(length))
             self.page.keyboard.press("Tab")
+            self.close_settings()
         self.page.fill("#prompt textarea", prompt)
         self.page.click("#run")
+
+    def open_settings(self) -> None:
+        if not self.page.locator(".ev-sidebar.open").count():
+            self.page.click("#settings")
+        self.page.wait_for_function("document.activeElement.closest('.ev-sidebar.open') !== null")
+
+    def close_settings(self) -> None:
+        self.page.click(".ev-sidebar .toggle-button")
+        self.page.wait_for_selector(".ev-sidebar:not(.open)")
 
     def wait_for_status(self, words: str, *, timeout_s: float = 60) -> None:
         self.page.wait_for_function(

@@ -1,5 +1,8 @@
 """The page over a bench without a model, for browser tests: `python tests/fake_app.py PORT`.
 
+With a second argument, "shipped", it shows the shipped recordings instead of a made-up one, and its
+vocabulary is harmless.
+
 Its vocabulary holds texts that would run if anything took them for markup or a template.
 """
 
@@ -10,7 +13,7 @@ import sys
 from fake_bench import WORDS, FakeBench
 
 from app import build_demo, launch_kwargs
-from app.replay import Recorded
+from app.replay import Recorded, load_recordings
 from app.runner import Runner
 from app.settings import Settings
 from eagle_core.options import RunOptions
@@ -34,8 +37,12 @@ def recorded() -> Recorded:
 
 
 def main() -> None:
-    runner = Runner(lambda _: FakeBench(pace=PACE, words=WORDS + HOSTILE))
-    demo = build_demo(runner=runner, recordings=[recorded()])
+    heads = ("fake-head", "other-head")
+    is_shipped = "shipped" in sys.argv[2:]
+    words = WORDS if is_shipped else WORDS + HOSTILE
+    recordings = load_recordings() if is_shipped else [recorded()]
+    runner = Runner(lambda _: FakeBench(pace=PACE, words=words), heads=heads)
+    demo = build_demo(runner=runner, recordings=recordings)
     demo.launch(**launch_kwargs(Settings(port=int(sys.argv[1]))), quiet=True)
 
 

@@ -17,10 +17,12 @@ from eagle_core.trace import (
     Event,
     Lane,
     Node,
+    NodeLaws,
     Prefill,
     Settings,
     Step,
     StopReason,
+    TopLaw,
     Trace,
     Turn,
     Verdict,
@@ -45,6 +47,7 @@ class FakeMoment:
 class FakeBench:
     """`pace` is real seconds slept per engine second; `words` is the whole vocabulary."""
 
+    profile = None
     environment = Environment(
         target="fake-target",
         head="fake-head",
@@ -58,6 +61,11 @@ class FakeBench:
         self.pace = pace
         self.words = words or WORDS
         self.num_open = 0
+
+    def with_head(self, name: str) -> FakeBench:
+        other = FakeBench(pace=self.pace, words=self.words)
+        other.environment = replace(self.environment, head=name)
+        return other
 
     def race(
         self, prompt: str, options: RunOptions, *, earlier: Sequence[Turn] = ()
@@ -74,7 +82,9 @@ class FakeRecording:
         self._earlier = earlier
         self._options = options
         self._random = random.Random(options.seed)
-        tree = "tree:12" if options.tree == "auto" else options.tree
+        self._random_of_laws = random.Random(options.seed)  # they change nothing else
+        is_fixed = options.tree.startswith(("chain:", "tree:", "ranks:"))
+        tree = options.tree if is_fixed else "tree:12"
         self._plan = plan_named(tree, siblings="one_hot")
         used = replace(options, tree=tree, rule=options.resolved_rule)
         self.settings = Settings(**asdict(used))
@@ -151,7 +161,18 @@ class FakeRecording:
         is_last = wanted + (bonus is not None) == left
         stop = StopReason.MAX_NEW_TOKENS if is_last else None
         draft_ms = 3.5 * self._plan.depth + self._random.random()
-        return Step(nodes, path, bonus, draft_ms, 52 + 6 * self._random.random(), 1.4, stop)
+        verify_ms = 52 + 6 * self._random.random()
+        laws = tuple(self._laws(node, nodes) for node in path)
+        return Step(nodes, path, bonus, draft_ms, verify_ms, 1.4, stop, laws=laws)
+
+    def _laws(self, node: int, nodes: tuple[Node, ...]) -> NodeLaws:
+        """A made-up top: the node's children first."""
+        children = [one.token for one in nodes if one.parent == node]
+        others = [self._random_of_laws.randrange(len(self._bench.words)) for _ in range(6)]
+        tokens = tuple(dict.fromkeys([*children, *others]))[:8]
+        probs = tuple(round(0.6 * 0.5**rank, 3) for rank in range(len(tokens)))
+        law = TopLaw(tokens, probs)
+        return NodeLaws(node, law, law if self._options.temperature > 0.3 else None)
 
     def _scored(self, done: int, wanted: int) -> tuple[tuple[Node, ...], tuple[int, ...]]:
         path = _random_path(self._plan, wanted, self._random)

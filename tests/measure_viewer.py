@@ -1,7 +1,10 @@
 """What the viewer costs, measured in headless Chromium: `python tests/measure_viewer.py`.
 
 Scrubbing and streaming are measured on the viewer alone, over made-up steps; the first paint on the
-whole page, served by `tests/fake_app.py`. The figures are those of this machine at this moment.
+whole page, served by `tests/fake_app.py`; the lag behind an engine on the page of
+`tests/timed_app.py`, with `--engine` behind the real one. Wherever a page logs an error or asks for
+anything outside this machine, the measurement fails. The figures are those of this machine at this
+moment.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ import json
 import random
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +55,7 @@ class Budget:
     @property
     def line(self) -> str:
         verdict = "ok" if self.measured <= self.limit else "over"
-        return f"{self.name:44} {self.measured:9.1f} of {self.limit:g} {self.unit}  {verdict}"
+        return f"{self.name:44} {self.measured:9.1f} of {self.limit:.4g} {self.unit}  {verdict}"
 
 
 def made_step(num_nodes: int, chance: random.Random) -> Step:
@@ -140,34 +145,42 @@ STREAM = """async ({texts, gapMs}) => {
 }"""
 
 
-def open_viewer(browser: Any) -> Any:
+@contextmanager
+def opened_viewer(browser: Any) -> Iterator[Any]:
+    """A page with the viewer alone; fails where it complained."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
+    complaints = []
+    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto("about:blank")
     page.set_content(f"<!doctype html><html><head>{viewer_head()}</head><body></body></html>")
     page.evaluate(f"script => {{ {HARNESS} }}", viewer_script())
     page.wait_for_selector(".ev", state="attached")
-    return page
+    yield page
+    page.close()
+    assert complaints == []
 
 
 def scrub_ms(browser: Any, num_nodes: int, num_steps: int) -> float:
     """Processor milliseconds of script, style and layout for one step."""
-    page = open_viewer(browser)
     trace = made_trace(num_nodes, 2 * num_steps + 1)
-    page.evaluate(
-        "text => send(text)",
-        messages.recording("x", trace=trace, label="", text="", tone="info"),
-    )
-    page.wait_for_selector(".ev-node")
-    page.focus(".ev-panel")
-    page.keyboard.press("Home")
-    page.evaluate(SCRUB, {"count": num_steps})  # warm
+    message = messages.recording("x", trace=trace, label="", text="", tone="info")
+    with opened_viewer(browser) as page:
+        page.evaluate("text => send(text)", message)
+        page.wait_for_selector(".ev-node")
+        page.focus(".ev-panel")
+        page.keyboard.press("Home")
+        page.evaluate(SCRUB, {"count": num_steps})  # warm
+        client = _timed(page)
+        before = _work_ms(client)
+        page.evaluate(SCRUB, {"count": num_steps})
+        return (_work_ms(client) - before) / num_steps
+
+
+def _timed(page: Any) -> Any:
     client = page.context.new_cdp_session(page)
     client.send("Performance.enable", {"timeDomain": "threadTicks"})
-    before = _work_ms(client)
-    page.evaluate(SCRUB, {"count": num_steps})
-    spent = _work_ms(client) - before
-    page.close()
-    return spent / num_steps
+    return client
 
 
 def _work_ms(client: Any) -> float:
@@ -175,9 +188,16 @@ def _work_ms(client: Any) -> float:
     return float(sum(1000 * one["value"] for one in metrics if one["name"] in WORK))
 
 
-def stream_lag_ms(browser: Any, num_messages: int, per_second: float = 30) -> float:
-    """95th percentile from a message to its drawing; fails where one was lost or out of order."""
-    page = open_viewer(browser)
+@dataclass(frozen=True)
+class StreamCost:
+    """lag_ms: 95th percentile from a message to its drawing. work_ms: processor time a message."""
+
+    lag_ms: float
+    work_ms: float
+
+
+def stream_cost(browser: Any, num_messages: int, per_second: float = 30) -> StreamCost:
+    """Fails where a message was lost or out of order."""
     chance = random.Random(0)
     pieces = {token: f" w{token}" for token in range(NUM_WORDS)}
     start = messages.start(
@@ -189,13 +209,54 @@ def stream_lag_ms(browser: Any, num_messages: int, per_second: float = 30) -> fl
         step = made_step(60, chance)
         event = messages.LaneEvent("eagle", step, [f"[{number}]"] * step.num_committed)
         texts.append(messages.events("r", number + 1, happened=[event], pieces=pieces))
-    lags = page.evaluate(STREAM, {"texts": texts, "gapMs": 1000 / per_second})
-    page.wait_for_selector(f".ev-lane-eagle [data-step='{num_messages - 1}']")
-    shown = page.text_content(".ev-lane-eagle .ev-text")
-    page.close()
+    with opened_viewer(browser) as page:
+        client = _timed(page)
+        before = _work_ms(client)
+        lags = page.evaluate(STREAM, {"texts": texts, "gapMs": 1000 / per_second})
+        work_ms = _work_ms(client) - before
+        page.wait_for_selector(f".ev-lane-eagle [data-step='{num_messages - 1}']")
+        shown = page.text_content(".ev-lane-eagle .ev-text")
     told = list(dict.fromkeys(part.rstrip("]") for part in shown.split("[")[1:]))
     assert told == [str(number) for number in numbers], "messages were lost or out of order"
-    return float(sorted(lags)[int(0.95 * (len(lags) - 1))])
+    return StreamCost(percentile(lags, 0.95), work_ms / num_messages)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    return float(sorted(values)[int(share * (len(values) - 1))])
+
+
+WATCH_STEPS = """
+  window.drawn = {};
+  const watch = new MutationObserver(() => requestAnimationFrame(() => {
+    const now = performance.timeOrigin + performance.now();
+    for (const group of document.querySelectorAll(".ev-lane [data-step]")) {
+      const lane = group.closest(".ev-lane-eagle") ? "eagle" : "plain";
+      drawn[`${lane} ${group.dataset.step}`] ??= now;
+    }
+  }));
+  watch.observe(document.querySelector(".ev-lanes"), {childList: true, subtree: true});
+"""
+
+
+def engine_lags_ms(browser: Any, *, num_tokens: int, is_real: bool) -> list[float]:
+    """From each step's leaving the engine to the frame that draws it, server and page on one
+    machine and one clock."""
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "steps"
+        arguments = [str(port), str(log), *(["real"] if is_real else [])]
+        server_log = Path(folder) / "log"
+        with served("tests/timed_app.py", *arguments, port=port, log=server_log) as address:
+            visit = Visit(browser, address)
+            visit.wait_for_status("Ready", timeout_s=600)
+            visit.page.evaluate(WATCH_STEPS)
+            visit.ask("Tell me a story about the sea.", length=num_tokens)
+            visit.wait_for_status("Done.", timeout_s=600)
+            drawn = visit.page.evaluate("drawn")
+            visit.close()
+            assert visit.complaints == []
+        left = [json.loads(line) for line in log.read_text().splitlines()]
+    return [drawn[f"{lane} {step}"] - at for lane, step, at in left]
 
 
 def first_paint_ms(browser: Any) -> float:
@@ -216,26 +277,32 @@ def first_paint_ms(browser: Any) -> float:
         visit.page.wait_for_function("window.firstNode")
         measured = visit.page.evaluate("window.firstNode")
         visit.close()
+        assert visit.complaints == []
     return float(measured)
 
 
 def measure(browser: Any, *, num_steps: int, num_messages: int) -> list[Budget]:
     """Everything but the first paint, which needs the whole page."""
+    stream = stream_cost(browser, num_messages)
     return [
         Budget("bytes per step at 60 nodes", 3 * 1024, "bytes", bytes_per_step(60)),
         Budget("bytes per step at 250 nodes", 10 * 1024, "bytes", bytes_per_step(250)),
         Budget("scrub at 60 nodes", 8, "ms", scrub_ms(browser, 60, num_steps)),
         Budget("scrub at 250 nodes", 16, "ms", scrub_ms(browser, 250, num_steps)),
-        Budget("lag at 30 messages/s, p95", 100, "ms", stream_lag_ms(browser, num_messages)),
+        Budget("lag at 30 messages/s, p95", 100, "ms", stream.lag_ms),
+        Budget("work a message at 60 nodes", 1000 / 30, "ms", stream.work_ms),
     ]
 
 
 def main() -> None:
     with chromium() as browser:
         budgets = measure(browser, num_steps=60, num_messages=600)
-        budgets.append(
-            Budget("first paint of a recorded run", 1_500, "ms", first_paint_ms(browser))
-        )
+        paint = first_paint_ms(browser)
+        budgets.append(Budget("first paint of a recorded run", 1_500, "ms", paint))
+        is_real = "--engine" in sys.argv[1:]
+        lags = engine_lags_ms(browser, num_tokens=96, is_real=is_real)
+        name = f"lag behind the {'real' if is_real else 'made-up'} engine, p95"
+        budgets.append(Budget(name, 100, "ms", percentile(lags, 0.95)))
     for budget in budgets:
         print(budget.line)  # noqa: T201  the report is what it is run for
 

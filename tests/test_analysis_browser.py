@@ -110,3 +110,60 @@ def test_on_a_phone_figures_fit_and_read_on_their_ground(
     assert ground in ("rgba(0, 0, 0, 0)", "transparent", "")
     visit.close()
     assert visit.complaints == []
+
+
+def open_what_if(visit: Visit) -> None:
+    page = visit.page
+    page.get_by_role("button", name="What if").click()
+    page.wait_for_selector("#if-speedup .js-plotly-plot")
+    page.wait_for_selector("#if-laws .js-plotly-plot")
+
+
+def test_another_tree_and_another_clock_are_chosen_by_mouse(visit: Visit) -> None:
+    page = visit.page
+    open_what_if(visit)
+    page.wait_for_selector("#if-answer :text('Chain of 3, what if')")
+    page.click("#if-tree input")
+    page.get_by_role("option", name="Tree of 8", exact=True).click()
+    page.wait_for_selector("#if-answer :text('Tree of 8, what if')")
+    page.wait_for_selector("#if-answer :text('exact for every recorded step')")
+    page.click("#if-clock input")
+    page.get_by_role("option", name="Example: RTX 3090").click()
+    page.wait_for_selector("#if-answer :text('not measured here')")
+
+
+def test_a_tree_is_chosen_by_keyboard(visit: Visit) -> None:
+    page = visit.page
+    page.get_by_role("button", name="What if").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#if-answer table")
+    page.focus("#if-tree input")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#if-answer th:not(:text('Chain of 3, what if')):text('what if')")
+
+
+def test_the_step_on_show_is_frozen_and_heated(visit: Visit) -> None:
+    page = visit.page
+    open_what_if(visit)
+    page.focus(".ev-panel")
+    page.keyboard.press("Home")
+    visit.see(".ev-step-title", "Step 1 of ")
+    page.get_by_role("button", name="Take the step on show").press("Enter")
+    page.wait_for_selector("#if-step :text('Step 1 at T = 0.8')")
+    page.focus("#if-heat input[type=range]")
+    page.keyboard.press("Home")
+    page.wait_for_selector("#if-step :text('Step 1 at T = 0, rule greedy')")
+    page.focus(".ev-panel")
+    page.keyboard.press(".")
+    visit.see(".ev-step-title", "Step 2 of ")
+    page.click("#if-freeze")
+    page.wait_for_selector("#if-step :text('Step 2 at T = 0')")
+
+
+def test_answers_follow_a_new_run(visit: Visit) -> None:
+    open_what_if(visit)
+    visit.ask("Hello", length=32)
+    visit.wait_for_status("Done.")
+    visit.page.wait_for_selector("#if-answer th:text('Tree of 12, as recorded')")

@@ -7,17 +7,23 @@ import io
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 from benches import tiny_bench
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made import EXAMPLES
+from made import EXAMPLES, plain_and_eagle
+from proofs import world
 
 from eagle_core import cli
+from eagle_core.bench import __main__ as bench
+from eagle_core.bench.replay import __main__ as replay
+from eagle_core.drafters.heads import save_head
+from eagle_core.errors import HeadError
 from eagle_core.options import RULE_NAMES
-from eagle_core.trace_json import load_trace
+from eagle_core.trace_json import dump_trace, load_trace
 
 NUMBERS = ["0", "1", "-1", "0.5", "0.7", "2", "9", "1e300", "-1e300", "nan", "inf", "", "x", "٣"]
 WHOLE = ["0", "1", "5", "-1", "1.5", "9" * 30, "", "x"]
@@ -117,3 +123,120 @@ def test_every_rule_at_every_kind_of_temperature(rule: str, temperature: str) ->
     is_greedy = temperature == "0"
     assert (code == 0) == (rule == "auto" or (rule == "greedy") == is_greedy)
     assert ("LOSSY" in out) == (code == 0 and rule == "lossy_typical")
+
+
+# The other commands, with files and folders of any kind.
+
+QUESTIONS = {
+    "good": '{"question_id": 1, "turns": ["why"]}\n{"turns": ["a", "b"]}\n',
+    "empty": "",
+    "no JSON": "why is the sky blue\n",
+    "no text": '{"turns": [3]}\n',
+    "broken text": '{"turns": ["\\udcff"]}\n',
+}
+COUNTS = ["1", "2", "9", "0", "-1", "x", ""]
+TREES = [*VALUES["--tree"], "chain:2,tree:4", ",", "auto,auto", "chain:1,,", "bush,chain:1"]
+
+
+def mostly(good: str, *odd: str) -> st.SearchStrategy[str]:
+    """So that several values drawn together are often all good."""
+    return st.sampled_from([good] * 3 * len(odd) + [*odd])
+
+
+def place(name: str) -> st.SearchStrategy[str]:
+    """A new file, or else a file of something else, a folder, a place below a file."""
+    return mostly(f"new-{name}", "file", "folder", "file/below")
+
+
+QUESTION_FILES = mostly("good", *QUESTIONS, "absent")
+
+
+def made_in(folder: Path) -> None:
+    (folder / "file").write_text("something else\n")
+    (folder / "folder").mkdir()
+    for name, text in QUESTIONS.items():
+        (folder / f"{name}.jsonl").write_text(text)
+
+
+def ended_in_words(command: Any, arguments: list[str], *, result: str) -> None:
+    """With bars, which stand on stderr before a sentence, left out."""
+    with mock.patch.object(command, "load_workbench", return_value=tiny_bench()):
+        code, out, err = said(command.main, arguments)
+    at = max(err.rfind("error: "), 0)
+    is_sentence = code == 1 and "error: " in err
+    assert_result_or_sentence(code, out, err[at:] if is_sentence else err, result=result)
+
+
+@pytest.mark.filterwarnings("ignore::tqdm.TqdmWarning")
+@settings(EXAMPLES, max_examples=50)
+@given(
+    st.one_of(st.just(["--max-new-tokens=5", "--temperature=0.7"]), flags()),
+    QUESTION_FILES,
+    mostly("2", *COUNTS),
+    mostly("chain:2,tree:4", *TREES),
+    place("rows"),
+)
+def test_bench_gives_a_table_or_one_sentence(
+    given: list[str], questions: str, count: str, tree: str, rows: str
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        made_in(Path(name))
+        more = [f"--count={count}", f"--rows={name}/{rows}", f"--tree={tree}"]
+        ended_in_words(bench, [f"{name}/{questions}.jsonl", *given, *more], result="τ = Σ")
+
+
+@pytest.mark.filterwarnings("ignore::tqdm.TqdmWarning")
+@settings(EXAMPLES, max_examples=50)
+@given(
+    QUESTION_FILES,
+    mostly("2", *COUNTS),
+    mostly("chain:2,tree:4", *TREES),
+    mostly("5", *VALUES["--max-new-tokens"]),
+    place("answers"),
+    place("json"),
+)
+def test_replay_gives_figures_or_one_sentence(
+    questions: str, count: str, tree: str, length: str, answers: str, figures: str
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        made_in(Path(name))
+        more = [f"--count={count}", f"--tree={tree}", f"--max-new-tokens={length}"]
+        more += [f"--answers={name}/{answers}", f"--json={name}/{figures}"]
+        ended_in_words(replay, [f"{name}/{questions}.jsonl", *more], result="n-alpha")
+
+
+@settings(EXAMPLES, max_examples=50)
+@given(
+    mostly("head", "folder", "file", "absent", "", "\udcff", "eagle/absent"),
+    mostly("eagle", "eagle3", "specforge", "speculators", "best", ""),
+    place("to"),
+)
+def test_convert_writes_a_head_or_says_one_sentence(head: str, layout: str, to: str) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        made_in(Path(name))
+        save_head(Path(name) / "head", world(0).head)
+        source = f"{name}/{head}" if head in {"head", "folder", "file", "absent"} else head
+        wanted = ["convert", f"--layout={layout}", f"--to={name}/{to}", "--", source]
+        with mock.patch("eagle_core.workbench.fetch", side_effect=HeadError("no hub here")):
+            code, out, err = said(cli.main, wanted)
+        if code == 0:
+            assert "head written to" in err
+            assert (Path(name) / to / "config.json").exists()
+    assert_result_or_sentence(code, out, err, result="")
+
+
+@settings(EXAMPLES, max_examples=50)
+@given(
+    st.lists(mostly("good", "file", "folder", "absent"), max_size=3),
+    mostly("table", "json", "csv", "best", ""),
+    mostly("3", "0", "-1", "x", "9" * 30),
+)
+def test_report_says_where_a_head_fails_or_one_sentence(
+    traces: list[str], form: str, misses: str
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        made_in(Path(name))
+        (Path(name) / "good").write_text(dump_trace(plain_and_eagle()))
+        paths = [f"{name}/{trace}" for trace in traces]
+        wanted = ["report", f"--form={form}", f"--misses={misses}", *paths]
+        assert_result_or_sentence(*said(cli.main, wanted), result="accepted")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,12 +21,14 @@ from fake_bench import FakeBench
 from app import build_demo, launch_kwargs
 from app.links import TREES
 from app.pages.acts import Acts
-from app.pages.race import EXAMPLES
+from app.pages.examples import load_groups
+from app.pages.form import OPTION_NAMES, RULES, defaults
 from app.replay import Recorded, load_recordings
 from app.runner import Runner
 from app.settings import Settings
-from eagle_core.options import RunOptions
-from eagle_core.plans import plan_named
+from eagle_core.options import RULE_NAMES, RunOptions
+from eagle_core.plans import OF_THIS_MACHINE, plan_named
+from eagle_core.rules import LOSSY
 from eagle_core.trace_json import dump_trace
 
 ROOT = Path(__file__).parent.parent
@@ -48,9 +50,13 @@ def acts(*recordings: Recorded, pace: float = 0.0) -> Acts:
     return Acts(runner, recordings)
 
 
+def form(prompt: str = "Hello", **changes: Any) -> list[Any]:
+    return [prompt, *({**defaults(), "max_new_tokens": 32} | changes).values(), None]
+
+
 def answer(page: Acts, prompt: str = "Hello") -> list[str]:
     name, *_ = page.begin(VISITOR)
-    return list(page.answer(prompt, 32, 0.0, 0, "auto", name, VISITOR))
+    return list(page.answer(*form(prompt), False, "[]", name, VISITOR))
 
 
 def test_an_answer_streams_to_the_viewer() -> None:
@@ -77,7 +83,7 @@ def test_the_buttons_are_taken_when_a_run_is_asked_for_and_freed_when_it_is_over
     page = acts()
     name, *buttons = page.begin(VISITOR)
     assert is_running(tuple(buttons))
-    list(page.answer(prompt, 32, 0.0, 0, "auto", name, VISITOR))
+    list(page.answer(*form(prompt), False, "[]", name, VISITOR))
     assert not is_running(page.buttons(VISITOR))
 
 
@@ -99,16 +105,16 @@ def test_a_run_taken_back_before_its_turn_frees_the_buttons_and_ends_without_a_w
     first, *_ = page.begin(VISITOR)
     assert not is_running(page.stop(VISITOR))
     second, *_ = page.begin(VISITOR)
-    assert list(page.answer("Hello", 32, 0.0, 0, "auto", first, VISITOR)) == []
+    assert list(page.answer(*form(), False, "[]", first, VISITOR)) == []
     assert is_running(page.buttons(VISITOR))
-    *_, end = page.answer("Hello", 32, 0.0, 0, "auto", second, VISITOR)
+    *_, end = page.answer(*form(), False, "[]", second, VISITOR)
     assert json.loads(end)["kind"] == "end"
 
 
 def test_the_end_of_a_stopped_run_and_not_stop_itself_frees_the_buttons() -> None:
     page = acts(pace=0.1)
     name, *_ = page.begin(VISITOR)
-    updates = page.answer("Hello", 512, 0.0, 0, "auto", name, VISITOR)
+    updates = page.answer(*form(max_new_tokens=512), False, "[]", name, VISITOR)
     next(updates)
     with ThreadPoolExecutor() as pool:
         stopped = pool.submit(page.stop, VISITOR)
@@ -171,17 +177,34 @@ def test_shipped_recordings_can_be_read(caplog: pytest.LogCaptureFixture) -> Non
     assert not caplog.text
 
 
-def test_examples_are_short_and_named() -> None:
-    examples = json.loads(EXAMPLES.read_text("utf-8"))
-    assert 3 <= len(examples) <= 8
-    for example in examples:
-        assert 0 < len(example["label"]) <= 12
-        assert 0 < len(example["prompt"]) <= 200
+def test_examples_teach_what_was_promised_and_say_what_was_seen() -> None:
+    groups = load_groups()
+    assert {group.teaches for group in groups} >= {
+        *("All accepted", "First token refused", "Temperature", "Code", "Copying", "EAGLE loses")
+    }
+    seen = {group.teaches: [one.tau for one in group.examples] for group in groups}
+    assert seen["All accepted"][0] > 3
+    assert seen["First token refused"][0] < 1.1
+    assert seen["EAGLE loses"][0] < 1.2
+    assert seen["Temperature"] == sorted(seen["Temperature"], reverse=True)
+    for group in groups:
+        assert 0 < len(group.look) <= 160
+        for one in group.examples:
+            assert 0 < len(one.label) <= 14
+            assert 0 < len(one.prompt) <= 200
+
+
+def test_the_form_has_every_option_and_every_rule_and_badges_the_lossy_one() -> None:
+    assert OPTION_NAMES == tuple(defaults()) == tuple(field.name for field in fields(RunOptions))
+    assert {rule for _, rule in RULES} == set(RULE_NAMES)
+    assert [name for name, rule in RULES if rule in LOSSY] == [
+        "Typical, LOSSY: changes the text's law"
+    ]
 
 
 def test_every_tree_on_the_page_exists() -> None:
     for _, tree in TREES:
-        if tree != "auto":
+        if tree not in OF_THIS_MACHINE:
             plan_named(tree, siblings="one_hot")
 
 

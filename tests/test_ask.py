@@ -54,3 +54,10 @@ def test_a_text_that_is_none_is_named(name: str, value: Any) -> None:
 def test_an_empty_prompt_is_refused_before_all_else() -> None:
     with pytest.raises(PromptError, match="the prompt is empty"):
         Ask(" ", {"seed": None}).options()
+
+
+@pytest.mark.parametrize("earlier", ["", "5", '["a"]', '[{"role": "judge", "content": "x"}]', "["])
+def test_a_conversation_that_is_none_is_refused_in_one_sentence(earlier: str) -> None:
+    with pytest.raises(PromptError) as caught:
+        Ask("Hi", earlier=earlier).turns()
+    assert "\n" not in str(caught.value)

@@ -102,8 +102,8 @@ def test_entropy_stands_at_the_token_that_was_taken_from_the_law() -> None:
     assert accepted_runs(places(lawful().lane("eagle"))) == [(1, 2)]
 
 
-def test_a_trace_without_laws_says_so(trace: Trace) -> None:
-    figure = DRAW["entropy"](trace)
+def test_a_trace_without_laws_says_so() -> None:
+    figure = DRAW["entropy"](plain_and_eagle())
     assert figure.data == ()
     assert "no laws" in figure.layout.annotations[0].text
 

@@ -49,6 +49,33 @@ def test_a_sampled_race_runs_through_the_real_head(bench: Workbench) -> None:
     assert len(recording.trace().lane("eagle").tokens) <= 16
 
 
+def test_another_shipped_head_takes_the_place_of_the_first(bench: Workbench) -> None:
+    other = bench.with_head("eagle")
+    assert other.target is bench.target
+    assert other.head is not bench.head
+    options = RunOptions(max_new_tokens=16, tree="ranks:0.1.00.000")
+    traces = []
+    for each in (bench, other):
+        recording = each.race(PROMPT, options)
+        list(recording)
+        traces.append(recording.trace())
+    assert traces[0].lane("eagle").tokens == traces[1].lane("eagle").tokens
+    assert traces[0].lane("eagle").tau == traces[1].lane("eagle").tau > 1.0
+
+
+def test_a_follow_up_is_answered_equally_in_both_lanes(bench: Workbench) -> None:
+    options = RunOptions(max_new_tokens=16, tree="chain:3")
+    first = bench.race("Name a colour.", options)
+    list(first)
+    second = bench.race("And another?", options, earlier=first.trace().conversation)
+    list(second)
+    plain, eagle = second.trace().lanes
+    assert plain.tokens == eagle.tokens
+    assert plain.prefill is not None
+    assert first.trace().lanes[0].prefill is not None
+    assert plain.prefill.num_prompt_tokens > first.trace().lanes[0].prefill.num_prompt_tokens + 10
+
+
 def test_the_shipped_head_fits_its_folder_rules() -> None:
     folder = Path(__file__).parents[1] / "assets" / "heads" / "smollm2-135m-instruct" / "eagle"
 

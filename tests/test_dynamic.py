@@ -119,12 +119,12 @@ def test_a_head_that_is_certain_drafts_a_chain_and_ties_go_to_the_shallower() ->
 
 
 def test_what_could_not_be_kept_is_not_drafted_further() -> None:
-    """Three candidates are enough, and what is below them cannot be worth more."""
+    """Below a node nothing is worth more than it: the least of those kept is not looked below."""
     head = Head(6, 1)
     head.logits[:] = 0.0  # nowhere is a token worth more than a sixth
     head.logits[0, 0] = torch.tensor([9.0, 8.9, 8.8, 0.0, 0.0, 0.0])
-    assert grown(head, DynamicPlan(3, depth=5, top_k=3)).draft_rows == (1,)
-    assert grown(head, DynamicPlan(4, depth=5, top_k=3)).draft_rows == (1, 3, 3)
+    assert grown(head, DynamicPlan(3, depth=5, top_k=3)).draft_rows == (1, 2)
+    assert grown(head, DynamicPlan(4, depth=5, top_k=3)).draft_rows == (1, 3)
 
 
 def test_the_rows_that_the_head_read_are_noted() -> None:

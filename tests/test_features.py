@@ -125,6 +125,27 @@ def test_several_workers_write_what_one_writes(
         assert (tmp_path / "two" / name).read_bytes() == (tmp_path / "features" / name).read_bytes()
 
 
+def test_features_that_met_a_full_disk_go_on_once_there_is_room(
+    corpus: Corpus, target: ToyTarget, store: FeatureStore, tmp_path: Path
+) -> None:
+    synced = []
+
+    def fill(descriptor: int) -> None:
+        synced.append(descriptor)
+        if len(synced) > 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("eagle_core.training.features.os.fsync", fill)
+        with pytest.raises(CorpusError, match=r"the disk is full: .*features\.f16 could not be"):
+            compute_features(corpus, target, tmp_path / "full", flush_tokens=4)
+    compute_features(corpus, target, tmp_path / "full", flush_tokens=4)
+    for name in (ROWS, INDEX):
+        assert (tmp_path / "full" / name).read_bytes() == (
+            tmp_path / "features" / name
+        ).read_bytes()
+
+
 def test_a_full_disk_is_said_in_one_sentence_and_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("sound")

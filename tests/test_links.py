@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
 from typing import Any
 
@@ -10,13 +9,10 @@ import pytest
 
 from app.links import BOUNDS, Link, read_link
 from eagle_core.options import RULE_NAMES, RunOptions
-from eagle_core.trace import Turn
 
-EARLIER = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
 PARTS = {
     "run": "Story",
     "prompt": "Why?",
-    "earlier": json.dumps(EARLIER),
     "lane": "eagle",
     "max_new_tokens": "64",
     "temperature": "0.35",
@@ -36,7 +32,6 @@ PARTS = {
 def test_every_part_that_fits_is_taken() -> None:
     link = read_link(PARTS)
     assert (link.run, link.prompt) == ("Story", "Why?")
-    assert link.earlier == (Turn("user", "a"), Turn("assistant", "b"))
     assert link.options == {
         "max_new_tokens": 64,
         "temperature": 0.35,
@@ -76,13 +71,6 @@ def test_a_part_that_does_not_fit_leaves_its_field_alone(name: str, value: Any) 
 @pytest.mark.parametrize("data", [None, [], "run=Story", 5, {}])
 def test_what_is_no_link_is_nothing(data: Any) -> None:
     assert read_link(data) == Link()
-
-
-@pytest.mark.parametrize(
-    "earlier", ["x", "5", '["a"]', "[5]", '[{"role": "user"}]', "[" * 100_000, '[{"role": "x"}]']
-)
-def test_a_follow_up_whose_conversation_does_not_fit_is_not_asked_without_it(earlier: str) -> None:
-    assert read_link({"prompt": "And why?", "earlier": earlier}) == Link()
 
 
 @pytest.mark.parametrize("rule", RULE_NAMES)

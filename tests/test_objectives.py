@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812  its usual name
 from training_toys import (
     LENGTHS,
+    D,
     ToyTarget,
+    V,
     corpus_of,
     estimates_of,
     seeded_head,
@@ -18,6 +21,7 @@ from training_toys import (
 
 from eagle_core.drafters.head import EagleHead
 from eagle_core.errors import OptionError
+from eagle_core.training import objectives
 from eagle_core.training.batches import batch_of, packed, shuffled, with_pairs
 from eagle_core.training.corpus import Corpus
 from eagle_core.training.feature_store import FeatureStore
@@ -111,6 +115,37 @@ def test_the_first_rows_of_a_self_fed_step_teach_nothing(
     options = {"unembedding": target.unembedding(), "weights": LossWeights()}
     assert loss_of([perfect, unfed], batch, **options).feature == 0.0
     assert loss_of([unfed, perfect], batch, **options).feature > 0.0
+
+
+@pytest.mark.parametrize("has_own_rows", [False, True])
+def test_sliced_cross_entropy_and_its_gradients_are_those_of_the_whole(
+    corpus: Corpus,
+    target: ToyTarget,
+    store: FeatureStore,
+    monkeypatch: pytest.MonkeyPatch,
+    has_own_rows: bool,
+) -> None:
+    monkeypatch.setattr(objectives, "SLICE_ROWS", 3)
+    monkeypatch.setattr(objectives, "OWN_SLICE_ROWS", 4)
+    batch, draw = batch_of(corpus, store, [2, 5]), torch.Generator().manual_seed(1)
+    num_rows = int(batch.counts.sum())
+    estimates = torch.randn(2, num_rows, D, generator=draw).requires_grad_()
+    rows = torch.randn(V, D, generator=draw).requires_grad_(has_own_rows)
+    weights = LossWeights(feature=0.0, token=1.0, step_decay=0.5)
+    read = target.unembedding()
+    own_rows = rows if has_own_rows else None
+    sliced = loss_of(list(estimates), batch, unembedding=read, weights=weights, own_rows=own_rows)
+    law = read(batch.next_features[batch.counts]).softmax(-1)
+    logits = F.linear(estimates, rows if has_own_rows else target.weight)
+    each = -(law * logits.log_softmax(-1)).sum(-1)  # (S, R)
+    valid = batch.positions[batch.counts] >= torch.arange(2)[:, None]
+    means = (each * valid).sum(-1) / valid.sum(-1)
+    whole = (means[0] + 0.5 * means[1]) / 1.5
+    torch.testing.assert_close(sliced.total, whole)
+    leaves = [estimates, rows] if has_own_rows else [estimates]
+    ours, theirs = (torch.autograd.grad(loss, leaves) for loss in (sliced.total, whole))
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_noise_has_the_papers_range_or_the_codes(corpus: Corpus, store: FeatureStore) -> None:

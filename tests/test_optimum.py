@@ -10,7 +10,7 @@ import pytest
 
 from eagle_core.cost import UNMEASURED, Curve
 from eagle_core.optimum import Splits, best_tree
-from eagle_core.plans import Ranks, plan_of
+from eagle_core.shapes import Ranks, plan_of
 
 RATES = ((0.6, 0.2, 0.1), (0.5, 0.3, 0.05), (0.4, 0.1, 0.02))
 

@@ -26,7 +26,9 @@ from eagle_core.bench.replay.running import answers_to, joined, replay_answer, r
 from eagle_core.bench.run import figures
 from eagle_core.compare import as_lane
 from eagle_core.drafters.eagle3 import Eagle3Config, Eagle3Head
+from eagle_core.drafters.head import EagleHead
 from eagle_core.drafters.heads import LoadedHead
+from eagle_core.drafters.medusa import MedusaConfig, MedusaHead
 from eagle_core.errors import OptionError
 from eagle_core.options import RunOptions
 from eagle_core.plans import chain
@@ -94,7 +96,7 @@ def eagle3_bench() -> Workbench:
     """A head over three states of the target, which feeds back what it estimates as it is."""
     made, vocabulary = exact_world(), torch.arange(22).flip(0)
     of_layer = asdict(made.head.config)
-    for name in ("fc_bias", "owns_unembedding"):
+    for name in ("fc_bias", "owns_unembedding", "inputs"):
         del of_layer[name]
     config = Eagle3Config(**of_layer, draft_vocab_size=22, feature_width=16, taps=(0, 1, 2))
     with torch.random.fork_rng():
@@ -142,8 +144,8 @@ def test_a_replay_equals_the_engine_for_any_prompt_length_and_tree(
 def grown_alphas(bench: Workbench, answer: Answer) -> list[tuple[int, int]]:
     """By the drafter itself: a chain from every place of the answer."""
     counts = [[0, 0] for _ in range(NUM_ALPHAS)]
-    text, limit = answer.text, bench.open_drafter().max_positions
-    assert limit is not None
+    text = answer.text
+    limit = bench.open_drafter().max_positions or len(text)
     for root in range(len(answer.prompt), min(len(text), limit) - 1):
         drafter, before = bench.open_drafter(), torch.tensor(text[:root])
         drafter.begin(before, bench.target.open().prefill(before, taps=drafter.taps))
@@ -161,9 +163,30 @@ def grown_alphas(bench: Workbench, answer: Answer) -> list[tuple[int, int]]:
     return [(counted, agreeing) for counted, agreeing in counts if counted]
 
 
-@pytest.mark.parametrize("kind", BENCHES)
+def unshifted_bench() -> Workbench:
+    """A head whose pairs hold the feature's own token."""
+    made = exact_world()
+    head = EagleHead(replace(made.head.config, inputs="feature+unshifted")).double()
+    head.load_state_dict(made.head.state_dict())
+    return tiny_bench(World(made.target, head))
+
+
+def medusa_bench() -> Workbench:
+    """Blocks that pass the feature on, but for a bias that moves their guesses apart."""
+    made, head = exact_world(), MedusaHead(MedusaConfig(width=16, vocab_size=23, num_blocks=3))
+    draw = torch.Generator().manual_seed(1)
+    for weight in head.double().parameters():
+        weight.data = torch.randn(weight.shape, generator=draw).double() / 2
+    loaded = LoadedHead(head, vocabulary=None, folder=Path("toy-m"), taps=head.taps(3))
+    return replace(toy_bench(), head=loaded, unembedding=made.target.unembedding())
+
+
+MORE_BENCHES = {"unshifted": unshifted_bench, "medusa": medusa_bench}
+
+
+@pytest.mark.parametrize("kind", [*BENCHES, *MORE_BENCHES])
 def test_alphas_equal_growing_a_chain_at_every_place(kind: str) -> None:
-    bench, deepest = BENCHES[kind](), 0
+    bench, deepest = (BENCHES | MORE_BENCHES)[kind](), 0
     for prompt in PROMPTS:
         answer, features = answered(bench, prompt, 60)
         found = alphas(bench, answer.text, features, num_prompt_tokens=len(answer.prompt))

@@ -19,14 +19,12 @@ WITHOUT_TORCH = (
     "eagle_core",
     *(f"eagle_core.{name}" for name in ("errors", "options", "rules", "tree", "plans", "trace")),
     *(f"eagle_core.{name}" for name in ("trace_json", "summary", "race", "recording", "progress")),
-    *(f"eagle_core.{name}" for name in ("cost", "cli", "sequence", "text", "planning", "dynamic")),
-    *(f"eagle_core.{name}" for name in ("calibration", "auto", "optimum")),
     *(f"eagle_core.{name}" for name in ("cost", "cli", "sequence", "text", "insight")),
-    *(
-        f"eagle_core.{name}"
-        for name in ("shapes", "expected", "conversation", "citation", "trace_files")
-    ),
+    *(f"eagle_core.{name}" for name in ("latency", "reheat", "whatif", "whatif_runs")),
+    *(f"eagle_core.{name}" for name in ("shapes", "shipped", "expected", "conversation")),
+    *(f"eagle_core.{name}" for name in ("citation", "trace_files")),
     *(f"eagle_core.{name}" for name in ("report", "report_forms", "reporting")),
+    *(f"eagle_core.{name}" for name in ("planning", "dynamic", "calibration", "auto", "optimum")),
 )
 """What a recorded trace needs to be opened and recounted, and what --help needs to be printed."""
 

@@ -122,7 +122,7 @@ def test_a_closed_tab_frees_the_engine() -> None:
         (ask(max_new_tokens=0), "Max_new_tokens 0; expected a whole number from 1"),
         (ask(temperature=float("nan")), "Temperature nan; expected a number"),
         (ask(seed=-1), "Seed -1; expected a whole number"),
-        (ask(tree="bush:9"), "Tree 'bush:9'; expected auto, chain:1"),
+        (ask(tree="bush:9"), "Tree 'bush:9'; expected auto, best, chain:1"),
     ],
     ids=["empty", "long", "missing", "fraction", "zero", "nan", "seed", "tree"],
 )
@@ -237,3 +237,58 @@ def test_a_load_that_keeps_failing_ends_in_words(caplog: pytest.LogCaptureFixtur
 
 def test_nothing_is_loaded_before_it_is_asked_for() -> None:
     assert runner_for(Settings()).model.phase == "failed"
+
+
+# Conversations
+
+
+def test_a_follow_up_reads_the_turns_before_it_and_says_so_from_the_start() -> None:
+    earlier = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    entered = Ask("Hello", {"max_new_tokens": 16}, json.dumps(earlier))
+    start, *_, end = told(runner_of(FakeBench()), entered)
+    assert start["earlier"] == end["trace"]["earlier"] == earlier
+
+
+def test_turns_of_one_visitor_are_not_the_next_ones() -> None:
+    runner = runner_of(FakeBench())
+    told(runner, Ask("Hello", {}, '[{"role": "user", "content": "mine"}]'))
+    (start, *_) = told(runner, ask())
+    assert start["earlier"] == []
+
+
+# Heads
+
+
+def heads_told(runner: Runner, head: str) -> list[dict[str, Any]]:
+    entered = Ask("Hello", {"max_new_tokens": 16}, head=head)
+    return [read(update) for update in runner.race(entered, visitor="me")]
+
+
+def test_a_run_may_choose_another_head_which_is_loaded_once_and_said() -> None:
+    loaded: list[str] = []
+
+    class Counting(FakeBench):
+        def with_head(self, name: str) -> FakeBench:
+            loaded.append(name)
+            return super().with_head(name)
+
+    runner = Runner(lambda _: Counting(), heads=("fake-head", "other"))
+    first = heads_told(runner, "other")
+    assert any("Loading the head other" in message.get("text", "") for message in first)
+    for head, name in (("other", "other"), ("", "fake-head"), ("fake-head", "fake-head")):
+        start = next(m for m in heads_told(runner, head) if m["kind"] == "start")
+        assert start["environment"]["head"] == name
+    assert loaded == ["other"]
+
+
+@pytest.mark.parametrize("head", ["another", "../eagle", "/etc"])
+def test_a_head_that_is_not_offered_is_refused(head: str) -> None:
+    (*_, error) = heads_told(Runner(lambda _: FakeBench(), heads=("fake-head",)), head)
+    assert error["kind"] == "error"
+    assert "expected one of fake-head" in error["text"]
+
+
+def test_heads_are_offered_where_several_are_shipped_for_the_target() -> None:
+    assert runner_for(Settings()).heads[0] == "eagle"
+    assert runner_for(Settings(target="some/other")).heads == ()
+    assert runner_for(Settings(head="my/own/head")).heads == ()

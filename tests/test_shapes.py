@@ -18,8 +18,10 @@ from eagle_core.errors import OptionError
 from eagle_core.options import RunOptions
 from eagle_core.shapes import (
     Shape,
+    after_move,
     exchanged,
     moved,
+    node_named,
     plan_of,
     read_shape,
     shape_name,
@@ -72,6 +74,28 @@ def test_what_is_no_tree_is_refused_in_one_sentence(name: str, said: str) -> Non
 )
 def test_a_change_takes_whole_branches_along_and_closes_the_ranks(shape: Shape, name: str) -> None:
     assert named(shape) == name
+
+
+@pytest.mark.parametrize(
+    ("node", "under", "now"),
+    [
+        ((0,), (1,), (0, 1)),
+        ((1,), (0, 0), (0, 0, 0)),
+        ((0, 1), (), (2,)),
+        ((0, 0), (0, 1), (0, 0, 0)),
+    ],
+)
+def test_a_moved_node_is_found_again(
+    node: tuple[int, ...], under: tuple[int, ...], now: tuple[int, ...]
+) -> None:
+    assert after_move(node, under=under, shape=moved(SHAPE, node, under=under)) == now
+
+
+@pytest.mark.parametrize("name", ["", "a", "٣", "0 1", "-1"])
+def test_what_is_no_node_is_refused(name: str) -> None:
+    assert (node_named("root"), node_named("01")) == ((), (0, 1))
+    with pytest.raises(OptionError, match="expected root, or ranks"):
+        node_named(name)
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,9 @@ def test_verdicts_can_be_hidden_until_they_are_told(visit: Visit) -> None:
     assert page.locator(told("accepted, refused, unreached, bonus")).count() == 0
     page.wait_for_selector(".ev-lane-eagle [data-step='0'] .ev-chip", state="hidden")
     assert "drafted" in visit.text(".ev-step-about")
+    assert page.locator(".ev-phase-coin").count() > 1
+    assert page.locator(".ev-phase-coin:visible").count() == 1, "their number would tell"
+    assert page.is_hidden(".ev-bars-of-steps"), "as would their heights"
     assert "accepted" not in visit.text(".ev-panel .ev-stage-box")
     press(visit, "ArrowRight")
     page.wait_for_selector(".ev-lane-eagle [data-step='0'] .ev-chip")

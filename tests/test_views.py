@@ -56,23 +56,6 @@ def test_no_message_contains_markup() -> None:
     assert json.loads(messages.error("r", hostile))["text"] == hostile
 
 
-def test_a_step_of_sixty_nodes_stays_below_three_kilobytes() -> None:
-    recording = FakeBench().race("Hello", RunOptions(temperature=1.0, tree="tree:25"))
-    steps = [moment for moment in recording if moment.method == "eagle"][1:]
-    sizes = [
-        len(
-            messages.events(
-                "r",
-                1,
-                happened=[messages.LaneEvent(m.method, m.event, m.texts)],
-                pieces={},
-            )
-        )
-        for m in steps
-    ]
-    assert max(sizes) * 60 / 26 < 3 * 1024
-
-
 def test_a_runs_trees_fall_into_one_graph_of_places(trace: Trace) -> None:
     lane = trace.lane("eagle")
     graph = slot_graph(lane)

@@ -14,6 +14,7 @@ import gradio as gr
 
 from app.ask import Ask
 from app.links import read_link
+from app.pages.form import OPTION_NAMES
 from app.replay import Recorded
 from app.runner import ModelState, Runner
 from app.views import messages
@@ -50,8 +51,7 @@ class Acts:
         link = read_link(event._data)
         named = [number for number, one in enumerate(self.recordings) if one.title == link.run]
         shown = self.replay(named[0]) if named else gr.skip()
-        names = ("max_new_tokens", "temperature", "seed", "tree")
-        form = (link.prompt, *map(link.options.get, names))
+        form = (link.prompt, *map(link.options.get, OPTION_NAMES))
         return (shown, *(gr.skip() if value is None else value for value in form))
 
     def begin(self, request: gr.Request) -> tuple[Any, ...]:
@@ -70,19 +70,34 @@ class Acts:
     def answer(
         self,
         prompt: str,
-        length: float,
+        max_new_tokens: float,
         temperature: float,
+        top_p: float,
+        top_k: float,
         seed: float,
         tree: str,
+        rule: str,
+        min_p: float,
+        repetition_penalty: float,
+        presence_penalty: float,
+        frequency_penalty: float,
+        stop: str,
+        head: str | None,
+        continues: bool,
+        earlier: str,
         name: str,
         request: gr.Request,
     ) -> Iterator[str]:
         """Race both lanes; each item is a message for the viewer.
 
-        `name` is the run's, from `begin`; empty for a run that nobody pressed a button for.
+        `continues` is for the browser, which fills in `earlier` by it. `name` is the run's, from
+        `begin`; empty for a run that nobody pressed a button for.
         """
-        entered = {"max_new_tokens": length, "temperature": temperature, "seed": seed, "tree": tree}
-        ask = Ask(prompt or "", entered)
+        del continues
+        first = (max_new_tokens, temperature, top_p, top_k, seed, tree, rule, min_p)
+        later = (repetition_penalty, presence_penalty, frequency_penalty, stop)
+        entered = dict(zip(OPTION_NAMES, (*first, *later), strict=True))
+        ask = Ask(prompt or "", entered, earlier, head or "")
         race = self._runner.race(ask, visitor=_visitor(request), name=name)
         with closing(race) as updates:
             for update in updates:

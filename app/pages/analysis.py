@@ -6,28 +6,27 @@ from typing import Any
 
 import gradio as gr
 
-from app.pages.asking import ask_if_seen_script, ask_script, in_words, read_asked, trace_box
+from app.pages.asking import (
+    QUIET,
+    ask_if_seen_script,
+    ask_script,
+    heading,
+    in_words,
+    note,
+    read_asked,
+    trace_box,
+)
 from app.views.charts import CHARTS, Chart
 from eagle_core.errors import EagleError
 
-QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "queue": False}
 MARK = "see-the-run"
-
-WHERE = (
-    "Worked out on the page's server from the trace on show, which the browser sends there; "
-    "nothing is kept."
-)
 
 
 def add_run_panel(viewer: gr.HTML) -> None:
     """A panel below the viewer, closed at first: only who opens it pays for its figures."""
     asked = trace_box()
     with gr.Accordion("See the run", open=False, elem_classes="ev-charts") as panel:
-        gr.HTML(
-            f'<p class="ev-note" id="{MARK}">{WHERE}</p>',
-            elem_classes="ev-flush",
-            apply_default_css=False,
-        )
+        note(MARK)
         said = gr.Markdown(visible=False)
         plots = [plot for row in _rows() for plot in _add_row(row)]
     shown = [said, *plots]
@@ -62,10 +61,6 @@ def _add_row(charts: list[Chart]) -> list[gr.Plot]:
     with gr.Row(equal_height=True):
         for chart in charts:
             with gr.Column(min_width=300, elem_classes="ev-figure"):
-                gr.HTML(
-                    f"<h3>{chart.title}</h3><p>{chart.formula}</p>",
-                    elem_classes="ev-flush",
-                    apply_default_css=False,
-                )
+                heading(chart.title, chart.formula)
                 plots.append(gr.Plot(show_label=False, elem_id=chart.name, container=False))
     return plots

@@ -6,14 +6,21 @@ between two questions, and trusts the trace as little as any file.
 
 from __future__ import annotations
 
+from typing import Any
+
 import gradio as gr
 
 from eagle_core.errors import EagleError, TraceError
 from eagle_core.trace import Trace
 from eagle_core.trace_json import load_trace
 
+QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "queue": False}
 MAX_CHARACTERS = 8 * 1024 * 1024
 NOTHING_YET = "No finished run is on show."
+WHERE = (
+    "Worked out on the page's server from the trace on show, which the browser sends there; "
+    "nothing is kept."
+)
 
 _TRACE = "JSON.stringify(document.querySelector('.eagle-viewer')?.state?.trace ?? null)"
 
@@ -27,6 +34,20 @@ def ask_if_seen_script(element: str, num_more: int = 0) -> str:
     """As `ask_script`; the trace is left out while the element of that id is not to be seen."""
     seen = f"document.getElementById({element!r})?.checkVisibility()"
     return f"(_, ...rest) => [{seen} ? {_TRACE} : '', ...rest.slice(0, {num_more})]"
+
+
+def note(element: str) -> None:
+    """Says where a panel's answers come from; by the element of that id scripts see the panel."""
+    gr.HTML(
+        f'<p class="ev-note" id="{element}">{WHERE}</p>',
+        elem_classes="ev-flush",
+        apply_default_css=False,
+    )
+
+
+def heading(title: str, formula: str) -> None:
+    """Above a figure, where long words can wrap."""
+    gr.HTML(f"<h3>{title}</h3><p>{formula}</p>", elem_classes="ev-flush", apply_default_css=False)
 
 
 def trace_box() -> gr.Textbox:

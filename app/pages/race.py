@@ -5,35 +5,29 @@ Only wires components to acts. What is shown is made in `app.views` and drawn by
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.links import BOUNDS, TREES
 from app.pages.acts import Acts
 from app.pages.analysis import add_run_panel
+from app.pages.conversation import add_choice, add_turns, said_script
+from app.pages.examples import add_examples, load_groups
+from app.pages.form import Form, add_settings, add_settings_button, add_settings_line
+from app.pages.head_report import add_head_report
+from app.pages.tree_editor import add_tree_editor
+from app.pages.what_if import add_what_if_panel
 from app.replay import Recorded
 from app.runner import Runner
 from app.viewer import TEMPLATE, viewer_head, viewer_script
 
-EXAMPLES = Path(__file__).parents[2] / "assets" / "prompts" / "examples.json"
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 HEADING = """<header class="ev-heading"><h1>EAGLE, step by step</h1>
 <p>A small head guesses several tokens ahead; the model checks all of them in one pass.
 The same text, in fewer passes.</p></header>"""
-
-
-class Form(NamedTuple):
-    prompt: gr.Textbox
-    length: gr.Slider
-    temperature: gr.Slider
-    seed: gr.Number
-    tree: gr.Dropdown
 
 
 class Shown(NamedTuple):
@@ -46,17 +40,21 @@ class Shown(NamedTuple):
 
 def add_race_page(demo: gr.Blocks, runner: Runner, recordings: Sequence[Recorded]) -> None:
     acts = Acts(runner, recordings)
+    settings = add_settings(runner.heads)
     gr.HTML(HEADING, elem_classes="ev-flush", apply_default_css=False)
     with gr.Row():
         with gr.Column(scale=5, min_width=320):
-            prompt = _prompt_box()
+            form = Form(_prompt_box(), settings.options, settings.head)
             with gr.Row(elem_classes="ev-actions"):
-                _add_examples(prompt)
                 run = gr.Button("Run", variant="primary", elem_id="run", min_width=110)
                 stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=80)
+                add_settings_button()
+                follows = add_choice()
+            add_settings_line(form.options)
         with gr.Column(scale=4, min_width=320):
-            form = _settings(prompt)
+            add_examples(load_groups(), form)
             replays = _add_recordings(recordings)
+    add_turns()
     viewer = gr.HTML(
         html_template=TEMPLATE,
         js_on_load=viewer_script(),
@@ -66,8 +64,12 @@ def add_race_page(demo: gr.Blocks, runner: Runner, recordings: Sequence[Recorded
         elem_classes="ev-flush",
     )
     add_run_panel(viewer)
-    _wire(demo, acts, form, Shown(viewer, run, stop))
-    viewer.link(acts.follow_link, None, [viewer, *form], concurrency_limit=None, **QUIET)
+    add_what_if_panel(viewer, runner, recordings)
+    add_head_report(viewer)
+    starts = [run.click, form.prompt.submit, add_tree_editor(viewer, form).click]
+    _wire(demo, acts, form, follows, Shown(viewer, run, stop), starts=starts)
+    filled = [viewer, form.prompt, *form.options]
+    viewer.link(acts.follow_link, None, filled, concurrency_limit=None, **QUIET)
     for number, chip in enumerate(replays):
         chip.click(partial(acts.replay, number), None, viewer, concurrency_limit=None, **QUIET)
 
@@ -82,29 +84,6 @@ def _prompt_box() -> gr.Textbox:
     )
 
 
-def _add_examples(prompt: gr.Textbox) -> None:
-    """A chip per example; the browser puts its prompt into the box."""
-    with gr.Row(elem_classes="ev-chips"):
-        for example in json.loads(EXAMPLES.read_text("utf-8")):
-            chip = gr.Button(example["label"], size="sm", min_width=60)
-            script = f"() => {json.dumps(example['prompt'])}"
-            chip.click(None, None, prompt, js=script, api_visibility="private")
-
-
-def _settings(prompt: gr.Textbox) -> Form:
-    with gr.Row():
-        length = gr.Slider(
-            *BOUNDS["max_new_tokens"], 128, step=1, label="Length, tokens", min_width=150
-        )
-        temperature = gr.Slider(
-            *BOUNDS["temperature"], 0, step=0.05, label="Temperature", min_width=150
-        )
-    with gr.Row():
-        tree = gr.Dropdown([*TREES], value="auto", label="Draft tree", min_width=150)
-        seed = gr.Number(0, label="Seed", precision=0, minimum=0, min_width=150)
-    return Form(prompt, length, temperature, seed, tree)
-
-
 def _add_recordings(recordings: Sequence[Recorded]) -> list[gr.Button]:
     """A chip per recorded run."""
     if not recordings:
@@ -114,7 +93,15 @@ def _add_recordings(recordings: Sequence[Recorded]) -> list[gr.Button]:
         return [gr.Button(recorded.title, size="sm", min_width=60) for recorded in recordings]
 
 
-def _wire(demo: gr.Blocks, acts: Acts, form: Form, shown: Shown) -> None:
+def _wire(
+    demo: gr.Blocks,
+    acts: Acts,
+    form: Form,
+    follows: gr.Checkbox,
+    shown: Shown,
+    *,
+    starts: Sequence[Any],
+) -> None:
     """A click on Run is answered at once, its run when its turn comes.
 
     Nothing is dropped by the browser ("multiple") and nothing cancelled there: which run is whose,
@@ -122,10 +109,12 @@ def _wire(demo: gr.Blocks, acts: Acts, form: Form, shown: Shown) -> None:
     """
     buttons = [shown.run, shown.stop]
     name = gr.Textbox(visible=False, label="Name of the run, empty for a new one")
+    earlier = gr.Textbox("[]", visible=False, label="Turns before the prompt, as JSON")
+    asks = [form.prompt, *form.options, form.head]
     demo.load(acts.open_page, None, shown.viewer, concurrency_limit=None, **QUIET)
     demo.unload(acts.leave)
     asked = gr.on(
-        [shown.run.click, form.prompt.submit],
+        starts,
         acts.begin,
         None,
         [name, *buttons],
@@ -135,8 +124,9 @@ def _wire(demo: gr.Blocks, acts: Acts, form: Form, shown: Shown) -> None:
     )
     running = asked.then(
         acts.answer,
-        [*form, name],
+        [*asks, follows, earlier, name],
         shown.viewer,
+        js=said_script(num_before=len(asks)),
         concurrency_id="device",
         concurrency_limit=1,
         trigger_mode="multiple",

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import networkx as nx  # type: ignore[import-untyped]  # ships no types
 
-from eagle_core.trace import Lane, Step, Verdict
+from eagle_core.trace import Lane, Verdict
+from eagle_core.tree import ranks_of
 
 Slot = tuple[int, ...]
 TRIED = (Verdict.ACCEPTED, Verdict.REFUSED)
@@ -23,7 +24,7 @@ def slot_graph(lane: Lane) -> nx.DiGraph:
     graph: nx.DiGraph = nx.DiGraph()
     graph.add_node((), drafted=0, tried=0, kept=0)
     for step in lane.steps:
-        for slot, node in zip(slots_of(step), step.nodes, strict=True):
+        for slot, node in zip(ranks_of(step.parents), step.nodes, strict=True):
             if slot not in graph:
                 graph.add_node(slot, drafted=0, tried=0, kept=0)
                 graph.add_edge(slot[:-1], slot)
@@ -32,17 +33,6 @@ def slot_graph(lane: Lane) -> nx.DiGraph:
             counts["tried"] += node.verdict in TRIED
             counts["kept"] += node.verdict in KEPT
     return graph
-
-
-def slots_of(step: Step) -> list[Slot]:
-    """The slot of each node of a step."""
-    slots: list[Slot] = []
-    for node, parent in enumerate(step.parents):
-        if parent is None:
-            slots.append(())
-        else:
-            slots.append((*slots[parent], step.children[parent].index(node)))
-    return slots
 
 
 def slot_places(graph: nx.DiGraph) -> dict[Slot, tuple[float, float]]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go  # type: ignore[import-untyped]  # ships no types
 
 from app.views.figures import LOOKS, SOFT, as_shares, blank, say
+from app.views.markup import in_figure, piece_of
 from app.views.palette import EAGLE
 from eagle_core.insight import Place, places
 from eagle_core.trace import Trace
@@ -70,7 +71,7 @@ def entropy_along_text(trace: Trace) -> go.Figure:
             y=[place.entropy_bits for place in here],
             mode="markers",
             name=name,
-            text=[repr(trace.pieces.get(place.token, "?")) for place in here],
+            text=[in_figure(piece_of(trace, place.token)) for place in here],
             hovertemplate="%{text} at %{x}: %{y:.2f} bits<extra>" + name + "</extra>",
             marker={"color": look["color"], "symbol": look["symbol"], "size": 7},
         )

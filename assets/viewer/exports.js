@@ -78,8 +78,8 @@ print(dump_trace(trace), file=open("trace.json", "w", encoding="utf-8"))
 /** The part after "#" of a link to this place: the recording by name, or what it takes to run it again. */
 export function linkHash({ recording, settings, prompt, earlier, view }) {
   const values = new URLSearchParams(recording ? { run: recording } : {});
-  const asked = { prompt, earlier, ...settings };
-  if (JSON.stringify([prompt, earlier]).length > MAX_LINK_PROMPT) delete asked.prompt, delete asked.earlier;
+  const asked = { prompt, ...settings };
+  if (earlier.length || prompt.length > MAX_LINK_PROMPT) delete asked.prompt; // a follow-up alone would ask something else
   for (const [name, value] of Object.entries(asked)) if (value.length !== 0) values.set(name, Array.isArray(value) ? JSON.stringify(value) : value);
   values.set("lane", view.lane);
   values.set("step", view.step + 1);

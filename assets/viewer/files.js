@@ -1,6 +1,6 @@
 // Files in and out, all within the browser: nothing is sent anywhere.
 
-import { h } from "./dom.js";
+import { h, s } from "./dom.js";
 import { MAX_BYTES, RecordError, readTrace } from "./record.js";
 import { drawWhole } from "./tree.js";
 
@@ -52,9 +52,7 @@ export function svgText(step, { pieces, look, notes, host }) {
   const ground = getComputedStyle(host).getPropertyValue("--ev-card").trim() || "#fff";
   svg.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   svg.style.background = ground;
-  const about = document.createElementNS("http://www.w3.org/2000/svg", "desc");
-  about.textContent = notes;
-  svg.prepend(about);
+  svg.prepend(s("desc", {}, notes));
   return new XMLSerializer().serializeToString(svg);
 }
 

@@ -109,8 +109,10 @@ function veil(shown, from) {
   const last = shown.groups.length;
   const [begin, end] = [Math.min(from, shown.veiled, last), Math.min(Math.max(from, shown.veiled), last)];
   for (let step = begin; step < end; step++) {
-    shown.groups[step]?.classList.toggle("ev-veiled", step >= from);
-    if (shown.groups[step]) setAttribute(shown.groups[step], "aria-hidden", step >= from ? true : null);
+    const group = shown.groups[step];
+    if (!group) continue;
+    group.classList.toggle("ev-veiled", step >= from);
+    setAttribute(group, "aria-hidden", step >= from || null);
   }
   shown.veiled = from;
 }

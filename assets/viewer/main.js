@@ -20,7 +20,7 @@ import { summary } from "./why.js";
 /**
  * Build the viewer inside `element`; `read()` gives the newest message, `watch(callback)` tells of
  * one, `follow(link)` asks the server for what a link names, `tell()` says that another whole trace
- * is on show. Gives the state, in which the page's panels find that trace.
+ * is on show: the page's panels find it in the state, which is given back.
  */
 export function mount(element, { read, watch, follow, tell }) {
   const state = now.initialState();

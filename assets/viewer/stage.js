@@ -75,10 +75,11 @@ function createPhases(act) {
     if (drawn !== phases) list.replaceChildren(...phaseButtons(phases, state));
     drawn = phases;
     const isUnsaid = state.prefs.isHiding && phase === null;
-    [...list.querySelectorAll("[data-phase]")].forEach((button, index) => {
+    list.querySelectorAll("[data-phase]").forEach((button, index) => {
       setAttribute(button, "aria-pressed", phase === index);
       const isSecret = phases[index].kind === "coin" && (isUnsaid || (phase !== null && index > phase));
       setText(button, isSecret ? "?" : phases[index].mark);
+      button.hidden = isSecret && button.previousSibling.textContent === "?"; // their number would tell
     });
     setText(text, phase === null ? (isUnsaid ? "Which path will the target keep? ] goes on phase by phase." : "") : phases[phase].text);
   };

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from eagle_core.drafters.heads import Head
+    from eagle_core.drafters.heads import LayerHead
     from eagle_core.drafters.layers import Mask
     from eagle_core.planning import Plan
     from eagle_core.sampling import Chance, LawMaker
@@ -43,7 +43,7 @@ class EagleDrafter:
 
     def __init__(
         self,
-        head: Head,
+        head: LayerHead,
         spec: TargetSpec,
         *,
         embedding: Callable[[Tensor], Tensor],
@@ -86,8 +86,8 @@ class EagleDrafter:
         """The path's features are closed into pairs when the next tree is grown; until then those
         of plain steps add up."""
         assert self._open_features is not None, "begin comes before observe"
-        self._open_features = torch.cat([self._open_features, read.features[list(taken.path)]])
         self._open_tokens += taken.tokens
+        self._open_features = torch.cat([self._open_features, read.features[list(taken.path)]])
 
     def grow_tree(self, root: int, *, plan: Plan, laws: LawMaker, chance: Chance) -> DraftTree:
         growth = Growth(

@@ -77,6 +77,16 @@ class Eagle3Config(LayerConfig):
         return cls(**named)
 
 
+def usual_taps(num_layers: int) -> Taps:
+    """The reference's states of a target of so many layers: low, middle and high."""
+    if num_layers < _SHALLOWEST:
+        raise HeadError(
+            f"an EAGLE-3 head for a target of {num_layers} layers that names none of them",
+            expected=f"at least {_SHALLOWEST} layers",
+        )
+    return (2, num_layers // 2, num_layers - 3)
+
+
 class Eagle3Head(OneLayerHead):
     """EAGLE-3's head; see the module's docstring for the layout."""
 
@@ -101,12 +111,7 @@ class Eagle3Head(OneLayerHead):
 
     def taps(self, num_layers: int) -> Taps:
         """The states to read from a target of so many layers; raises HeadError beyond them."""
-        if self.config.taps is None and num_layers < _SHALLOWEST:
-            raise HeadError(
-                f"an EAGLE-3 head for a target of {num_layers} layers that names none of them",
-                expected=f"at least {_SHALLOWEST} layers",
-            )
-        taps = self.config.taps or (2, num_layers // 2, num_layers - 3)
+        taps = self.config.taps or usual_taps(num_layers)
         if max(taps) >= num_layers:
             raise HeadError(
                 f"a head that reads the state entering layer {max(taps)}",

@@ -5,6 +5,7 @@ Knows names and configs. Knows nothing of files or of what a head computes.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, get_args
 
 import torch
@@ -12,20 +13,30 @@ from torch import Tensor
 
 from eagle_core.drafters.eagle3 import Eagle3Config
 from eagle_core.drafters.head import HeadConfig
-from eagle_core.drafters.layouts import TAPS, Checkpoint
+from eagle_core.drafters.layouts import TAPS, AnyConfig, Checkpoint
+from eagle_core.drafters.medusa import MedusaConfig
 from eagle_core.errors import HeadError
 from eagle_core.targets.base import Taps
 
-Layout = Literal["eagle", "eagle3", "specforge", "speculators"]
+Layout = Literal["eagle", "eagle3", "medusa", "specforge", "speculators"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
+_KINDS: dict[type, str] = {
+    HeadConfig: "an EAGLE-1",
+    Eagle3Config: "an EAGLE-3",
+    MedusaConfig: "a Medusa",
+}
+_BLOCK = re.compile(r"^blocks\.(\d+)\.")
 _LAYOUTS_OF: dict[type, tuple[Layout, ...]] = {
     HeadConfig: ("eagle", "speculators"),
     Eagle3Config: ("eagle3", "specforge", "speculators"),
+    MedusaConfig: ("medusa",),
 }
 
 
-def own_layout(config: HeadConfig | Eagle3Config) -> Layout:
+def own_layout(config: AnyConfig) -> Layout:
     """The one that we write our own heads in: the reference's, where it can hold the head."""
+    if isinstance(config, MedusaConfig):
+        return "medusa"
     if _extras(config):
         return "speculators"
     return "eagle3" if isinstance(config, Eagle3Config) else "eagle"
@@ -35,10 +46,13 @@ def write_out(checkpoint: Checkpoint, layout: Layout) -> tuple[dict[str, Tensor]
     """Tensors and config under the names of a layout; raises HeadError if it has no such head."""
     config = checkpoint.config
     if layout not in _LAYOUTS_OF[type(config)]:
-        kind = "an EAGLE-3" if isinstance(config, Eagle3Config) else "an EAGLE-1"
         raise HeadError(
-            f"layout {layout} for {kind} head", expected=" or ".join(_LAYOUTS_OF[type(config)])
+            f"layout {layout} for {_KINDS[type(config)]} head",
+            expected=" or ".join(_LAYOUTS_OF[type(config)]),
         )
+    if isinstance(config, MedusaConfig):
+        blocks = checkpoint.weights.items()
+        return {_BLOCK.sub(r"\1.0.", name): t for name, t in blocks}, config.to_json()
     if layout != "speculators" and (extras := _extras(config)):
         raise HeadError(f"layout {layout} for a head with {extras[0]}", expected="speculators")
     if layout == "speculators" and isinstance(config, HeadConfig) and config.is_lesser:

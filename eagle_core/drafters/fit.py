@@ -12,14 +12,14 @@ from tokenizers import Tokenizer
 
 from eagle_core.drafters.eagle3 import Eagle3Config
 from eagle_core.drafters.files import TOKENIZER, name_of
-from eagle_core.drafters.head import HeadConfig
+from eagle_core.drafters.layouts import AnyConfig
 from eagle_core.errors import HeadError
 from eagle_core.targets.base import TargetSpec
 
 _TRAINED_HERE = "a head trained on this target"
 
 
-def check_sizes(name: str, config: HeadConfig | Eagle3Config, spec: TargetSpec) -> None:
+def check_sizes(name: str, config: AnyConfig, spec: TargetSpec) -> None:
     width = config.feature_width if isinstance(config, Eagle3Config) else config.width
     if width != spec.width:
         raise HeadError(
@@ -40,7 +40,7 @@ def check_sizes(name: str, config: HeadConfig | Eagle3Config, spec: TargetSpec) 
         )
 
 
-def check_declared_target(name: str, config: HeadConfig | Eagle3Config, spec: TargetSpec) -> None:
+def check_declared_target(name: str, config: AnyConfig, spec: TargetSpec) -> None:
     """Names are compared where they are of one kind: two hub ids, or two folders.
 
     Whoever publishes a copy of a model changes the owner, so the owner is left out.

@@ -68,12 +68,16 @@ class Growth:
         return path_in(self._made.parents, node)
 
     def add_level(self, logits: Tensor) -> None:
-        """Choose children from logits (R, V'), row i for frontier node i; moves the frontier on."""
+        """Choose children from logits (R, V'), row i for frontier node i; moves the frontier on.
+
+        Where they are no numbers, as after an overflow in half precision, nothing is drafted.
+        """
         first_new = len(self._made)
         self._draft_rows.append(len(self.frontier))
-        if self._plan.siblings == "one_hot":
+        logits = self._with_numbers(logits)
+        if self.frontier and self._plan.siblings == "one_hot":
             self._add_most_probable(logits)
-        else:
+        elif self.frontier:
             self._add_drawn(logits)
         self.frontier = self._plan.frontier(self._made, range(first_new, len(self._made)))
 
@@ -90,6 +94,15 @@ class Growth:
             laws=self._draft_laws,
             draft_rows=tuple(self._draft_rows),
         )
+
+    def _with_numbers(self, logits: Tensor) -> Tensor:
+        """The rows that are all below infinity, which NaN is not; the other nodes are given up."""
+        are_numbers = (logits < math.inf).all(-1)
+        if bool(are_numbers.all()):
+            return logits
+        rows = zip(self.frontier, are_numbers.tolist(), strict=True)
+        self.frontier = [node for node, is_number in rows if is_number]
+        return logits[are_numbers]
 
     def _add_most_probable(self, logits: Tensor) -> None:
         """Top-k siblings; their probabilities are the drafter's own, at temperature 1."""

@@ -23,11 +23,13 @@ from eagle_core.drafters.exports import Layout, own_layout, write_out
 from eagle_core.drafters.files import VOCABULARY
 from eagle_core.drafters.fit import check_declared_target, check_sizes, check_tokenizer
 from eagle_core.drafters.head import EagleHead
-from eagle_core.drafters.layouts import Checkpoint, check_vocabulary, understand
+from eagle_core.drafters.layouts import AnyConfig, Checkpoint, check_vocabulary, understand
+from eagle_core.drafters.medusa import MedusaConfig, MedusaHead
 from eagle_core.errors import HeadError
 from eagle_core.targets.base import Taps, TargetSpec
 
-Head = EagleHead | Eagle3Head
+LayerHead = EagleHead | Eagle3Head
+Head = LayerHead | MedusaHead
 MAX_FILE_BYTES = 10_000_000
 EMBEDDING = "embed_tokens.weight"
 COPY_TOLERANCE = 0.01  # of the largest number; a copy in bfloat16 is off by half of that
@@ -101,7 +103,7 @@ def read_head(folder: Path) -> Checkpoint:
         # A config may hold anything where an object, a list or a number belongs.
         raise HeadError(
             f"the config of head {files.name_of(folder)} cannot be understood ({error})",
-            expected="that of an EAGLE-1, EAGLE-2 or EAGLE-3 head",
+            expected="that of an EAGLE-1, EAGLE-2, EAGLE-3 or Medusa head",
         ) from error
     if not (folder / VOCABULARY).exists():
         return checkpoint
@@ -160,12 +162,20 @@ def closest_half(weights: dict[str, Tensor]) -> torch.dtype:
     return min((torch.float16, torch.bfloat16), key=error)
 
 
+def head_of(config: AnyConfig) -> Head:
+    """The head of these sizes, its weights random."""
+    if isinstance(config, MedusaConfig):
+        return MedusaHead(config)
+    return Eagle3Head(config) if isinstance(config, Eagle3Config) else EagleHead(config)
+
+
 def _without_copy(checkpoint: Checkpoint, of_target: Tensor) -> Checkpoint:
     """Many heads carry the target's embeddings, (V, D), in the precision of their file."""
     own = checkpoint.weights[EMBEDDING]
     if of_target.shape != own.shape or not _is_close(own, of_target):
         return checkpoint
     rest = {name: weight for name, weight in checkpoint.weights.items() if name != EMBEDDING}
+    assert not isinstance(checkpoint.config, MedusaConfig), "it brings no embedding"
     config = replace(checkpoint.config, owns_embedding=False)
     return replace(checkpoint, config=config, weights=rest)
 
@@ -180,7 +190,7 @@ def _module(called: str, checkpoint: Checkpoint) -> Head:
     """The head without its weights, which are checked to be all there and of its shapes."""
     config = checkpoint.config
     with torch.device("meta"):
-        head = Eagle3Head(config) if isinstance(config, Eagle3Config) else EagleHead(config)
+        head = head_of(config)
     found, expected = checkpoint.weights, head.state_dict()
     missing, unexpected = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
     if missing or unexpected:

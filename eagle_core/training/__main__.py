@@ -3,6 +3,7 @@
     python -m eagle_core.training features --corpus FILE     the target's features, computed once
     python -m eagle_core.training train    --corpus FILE     a head, from these features
     python -m eagle_core.training export   --corpus FILE     the best head so far, with its card
+    python -m eagle_core.training recipe   NAME              all of it, as a shipped head was made
 
 What is left out of `--feature-weight`, `--noise`, `--self-fed-steps` and `--step-decay` is as the
 method's paper has it. Every command goes on where it was interrupted when it is given again.
@@ -17,13 +18,16 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from eagle_core.drafters.head import INPUTS
 from eagle_core.training.commands import compute, export, train
 from eagle_core.training.entry import run
+from eagle_core.training.making import make
 from eagle_core.training.methods import METHODS
 from eagle_core.training.objectives import NOISES
+from eagle_core.training.recipes import RECIPES
 from eagle_core.training.settings import OPTIMIZERS, PRECISIONS
 
 FEATURES = Path("runs/features")
@@ -57,28 +61,52 @@ def parser() -> argparse.ArgumentParser:
     )
     _run_flags(exporting)
     exporting.set_defaults(command=export)
+    making = commands.add_parser("recipe", help="all of it, as a shipped head was made")
+    _recipe_flags(making)
+    making.set_defaults(command=partial(make, parse=parsed))
     return whole
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    options = parser().parse_args(arguments)
+    options.words = list(arguments)  # what a run remembers as its command
+    return options
+
+
+def _recipe_flags(flags: argparse.ArgumentParser) -> None:
+    add = flags.add_argument
+    add("name", choices=RECIPES, help="of the head")
+    add("--out", type=Path, help="folder of everything; left out: runs/NAME")
+    add("--corpus", type=Path, help="left out: the shipped one, or one that the target writes")
+    add("--tiny", action="store_true", help="a few tokens and steps, to see that all of it works")
+    _place_flags(flags)
 
 
 def _shared_flags(flags: argparse.ArgumentParser) -> None:
     add = flags.add_argument
     add("--corpus", type=Path, required=True, help="an .npz with tokens, answer, lengths")
     add("--max-tokens", type=int, help="use only the first so many tokens of the corpus")
-    add("--target", help="a hub id or a local folder; left out: the default target")
-    add("--cache", type=Path, help="folder that keeps the default target")
-    add("--device", help="cpu, cuda, …; left out: CUDA if there is one")
     add(
         "--dtype",
         choices=["float32", "bfloat16", "float16"],
         help="of the target's passes; left out: bfloat16 on CUDA, float32 elsewhere",
     )
+    _place_flags(flags)
+
+
+def _place_flags(flags: argparse.ArgumentParser) -> None:
+    add = flags.add_argument
+    add("--target", help="a hub id or a local folder; left out: the default target")
+    add("--cache", type=Path, help="folder that keeps the default target")
+    add("--device", help="cpu, cuda, …; left out: CUDA if there is one")
     add("--threads", type=int, help="CPU threads; left out: all")
 
 
 def _feature_flags(flags: argparse.ArgumentParser) -> None:
     add = flags.add_argument
     add("--features", type=Path, default=FEATURES, help="folder of the features")
-    add("--taps", type=int, nargs="+", help="states to keep; left out: the last, of EAGLE-1")
+    add("--method", choices=METHODS, default="eagle", help="keep the states that it needs")
+    add("--taps", type=int, nargs="+", help="keep these states instead")
     add("--workers", type=int, default=1, help="conversations read at the same time")
 
 
@@ -112,7 +140,11 @@ def _training_flags(flags: argparse.ArgumentParser) -> None:
     add("--feature-weight", type=float, help="of the smooth-L1 part")
     add("--token-weight", type=float, default=1.0, help="of the cross-entropy part; the paper: 0.1")
     add("--noise", choices=NOISES, help="on input features")
-    add("--self-fed-steps", type=int, help="train on this many own estimates too")
+    add(
+        "--self-fed-steps",
+        type=int,
+        help="train on this many own estimates too; Medusa: on as many further tokens",
+    )
     add("--step-decay", type=float, help="weight of each further self-fed step")
     add("--kv-heads", type=int, help="key/value heads; left out: one for three query heads")
     add("--intermediate-size", type=int, help="of the gated layer; left out: 8/3 of the width")
@@ -125,7 +157,7 @@ def _training_flags(flags: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = parser().parse_args(arguments)
+    options = parsed(sys.argv[1:] if arguments is None else arguments)
     return run(options.command, options)
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from eagle_core.drafters.medusa import NUM_BLOCKS
+
 Record = dict[str, Any]
 
 ALPHA = "\N{GREEK SMALL LETTER ALPHA}"
@@ -31,12 +33,16 @@ def card(record: Record, *, about_corpus: str) -> str:
 
 
 def _what_it_is(record: Record) -> str:
-    kind = "EAGLE-3" if _is_eagle3(record) else "EAGLE-1"
-    reading = _reading_of_eagle3(record) if _is_eagle3(record) else _reading_of_eagle(record)
+    kind, built, reading = "EAGLE-1", "One decoder layer", _reading_of_eagle(record)
+    if _is_eagle3(record):
+        kind, reading = "EAGLE-3", _reading_of_eagle3(record)
+    if NUM_BLOCKS in record["head"]:
+        kind, reading = "Medusa", _reading_of_medusa(record)
+        built = f"{record['head'][NUM_BLOCKS]} residual blocks"
     return f"""
 # {kind} head for {record["target"]}
 
-One decoder layer, {record["num_parameters"] / 1e6:.2f} M parameters in {record["weights_dtype"]}.
+{built}, {record["num_parameters"] / 1e6:.2f} M parameters in {record["weights_dtype"]}.
 {reading}
 """
 
@@ -45,8 +51,8 @@ def _reading_of_eagle(record: Record) -> str:
     reads = READS[record["head"].get("inputs", "feature+token")]
     return f"""\
 It reads {reads}, and estimates the next
-feature; the target's own unembedding, cut to the {record["draft_vocabulary"]["tokens"]:,} tokens \
-of `draft_vocabulary.safetensors`
+feature; the target's own unembedding, cut to the \
+{record["draft_vocabulary"]["tokens"]:,} tokens of `draft_vocabulary.safetensors`
 ({_coverage(record)}), gives the draft law."""
 
 
@@ -57,6 +63,15 @@ It reads the states entering the target's layers {taps}, fused into one, and the
 next token, and feeds its own output back; an unembedding of its own gives the draft law over \
 {record["draft_vocabulary"]["tokens"]:,} tokens
 ({_coverage(record)})."""
+
+
+def _reading_of_medusa(record: Record) -> str:
+    return f"""\
+Each reads the target's newest feature and guesses one token further ahead, without knowing what the
+others guess; the target's own unembedding, cut to the \
+{record["draft_vocabulary"]["tokens"]:,} tokens of `draft_vocabulary.safetensors`
+({_coverage(record)}), gives the draft laws. Where other heads' cards
+count estimated features, this one counts the tokens between feature and guess."""
 
 
 def _coverage(record: Record) -> str:
@@ -106,9 +121,18 @@ products in {settings["precision"]}; features computed in {corpus["features_comp
 ```
 
 The weights are those of step {_best_step(record):,}, the best by validation during training.
-`python -m eagle_core.training features` with the same corpus, folder and number of tokens comes
-before these commands. `training.json` has the settings and the curve. The trainer wrote this card.
+{_beforehand(record)} `training.json` has the settings and the curve. The trainer wrote this card.
 """
+
+
+def _beforehand(record: Record) -> str:
+    before = """\
+`python -m eagle_core.training features` with the same corpus, folder and number of tokens comes
+before these commands."""
+    if record["recipe"] is None:
+        return before
+    whole = f"`python -m eagle_core.training recipe {record['recipe']}`"
+    return f"{before} {whole}\nmakes such a head from the text on."
 
 
 def _beginning(record: Record) -> str:

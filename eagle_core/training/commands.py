@@ -1,4 +1,4 @@
-"""The trainer's three commands: join target, corpus, features, run and export.
+"""The trainer's commands: join target, corpus, features, run and export.
 
 Knows everything in this room; decides nothing that is not an option.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -34,9 +34,17 @@ from eagle_core.training.export import RECORD, Provenance, export_head
 from eagle_core.training.feature_store import FeatureStore
 from eagle_core.training.features import compute_features
 from eagle_core.training.loop import Trainer, TrainingData
-from eagle_core.training.methods import USUAL, Sizes, fit_to_target, head_of, new_head
+from eagle_core.training.methods import (
+    USUAL,
+    Sizes,
+    fit_to_target,
+    head_again,
+    new_head,
+    states_for,
+)
 from eagle_core.training.objectives import LossWeights
 from eagle_core.training.processes import Processes
+from eagle_core.training.recipes import RECIPES
 from eagle_core.training.settings import Intervals, TrainingSettings
 
 VALIDATION_BATCH_TOKENS = 2048
@@ -61,7 +69,7 @@ def compute(options: argparse.Namespace) -> None:
         corpus,
         target,
         options.features,
-        taps=tuple(options.taps) if options.taps else None,
+        taps=tuple(options.taps or states_for(options.method, target.spec)),
         max_tokens=options.max_tokens,
         num_workers=options.workers,
     )
@@ -92,7 +100,7 @@ def train(options: argparse.Namespace) -> None:
         processes=processes,
     )
     if processes.is_main:
-        folder.note_command(shlex.join(["python", "-m", "eagle_core.training", *sys.argv[1:]]))
+        folder.note_command(shlex.join(["python", "-m", "eagle_core.training", *options.words]))
     trainer.run()
     if options.head is not None and processes.is_main:
         _export(options, material)
@@ -109,7 +117,7 @@ def _export(options: argparse.Namespace, material: Material) -> None:
     state = folder.load_checkpoint()
     if state is None:
         raise CorpusError(f"no run in {options.run}", hint="`train` first")
-    head = head_of(state["fingerprint"]["head"])
+    head = head_again(state["fingerprint"]["head"])
     head.load_state_dict(folder.load_best())
     head.to(material.target.spec.device)
     corpus = material.corpus
@@ -135,6 +143,7 @@ def _export(options: argparse.Namespace, material: Material) -> None:
             num_held_out=len(held_out),
             vocabulary_coverage=material.vocabulary.coverage,
             about_corpus=options.about_corpus,
+            recipe=options.head.name if options.head.name in RECIPES else None,
         ),
     )
 
@@ -192,6 +201,7 @@ def _new_head(options: argparse.Namespace, material: Material) -> Head:
         max_positions=options.max_positions,
         inputs=options.inputs,
         taps=tuple(options.taps) if options.taps else None,
+        num_blocks=1 + _usual(options)["self_fed_steps"],
     )
     torch.manual_seed(options.seed)
     head = new_head(options.method, sizes, spec, num_drafted=len(material.vocabulary.tokens))
@@ -204,8 +214,7 @@ def _new_head(options: argparse.Namespace, material: Material) -> Head:
 
 
 def _settings(options: argparse.Namespace) -> TrainingSettings:
-    chosen = {name: getattr(options, name) for name in USUAL[options.method]}
-    usual = USUAL[options.method] | {k: v for k, v in chosen.items() if v is not None}
+    usual = _usual(options)
     minutes = options.minutes or (None if options.steps else DEFAULT_MINUTES)
     return TrainingSettings(
         num_steps=options.steps,
@@ -222,6 +231,12 @@ def _settings(options: argparse.Namespace) -> TrainingSettings:
         self_fed_steps=usual["self_fed_steps"],
         seed=options.seed,
     )
+
+
+def _usual(options: argparse.Namespace) -> dict[str, Any]:
+    """What the method is usually trained with, but for what was chosen."""
+    chosen = {name: getattr(options, name) for name in USUAL[options.method]}
+    return USUAL[options.method] | {k: v for k, v in chosen.items() if v is not None}
 
 
 def _take_weights(head: Head, folder: Path, spec: TargetSpec) -> None:

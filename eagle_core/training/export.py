@@ -39,6 +39,7 @@ class Provenance:
     num_held_out: int  # conversations that validated it
     vocabulary_coverage: float  # share of answer tokens in the draft vocabulary
     about_corpus: str  # where its text comes from, a paragraph
+    recipe: str | None = None  # the name of the one command that makes such a head
 
 
 def export_head(
@@ -94,6 +95,7 @@ def _of_the_run(state: dict[str, Any], provenance: Provenance) -> dict[str, Any]
     elsewhere = {"head", "corpus", "conversations", "draft_vocabulary"}
     settings = {k: v for k, v in state["fingerprint"].items() if k not in elsewhere}
     return {
+        "recipe": provenance.recipe,
         "command": provenance.command,
         "began_with": provenance.began_with,
         "machine": provenance.machine,

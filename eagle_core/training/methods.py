@@ -6,23 +6,25 @@ Knows the heads there are and what each is usually trained with. Knows nothing o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
-from eagle_core.drafters.eagle3 import Eagle3Config, Eagle3Head
+from eagle_core.drafters.eagle3 import Eagle3Config, Eagle3Head, usual_taps
 from eagle_core.drafters.head import EagleHead, HeadConfig, Inputs
-from eagle_core.drafters.heads import Head
+from eagle_core.drafters.heads import Head, head_of
+from eagle_core.drafters.medusa import NUM_BLOCKS, MedusaConfig, MedusaHead
 from eagle_core.targets.base import Taps, Target, TargetSpec
 from eagle_core.training.feature_store import FeatureStore
 
-Method = Literal["eagle", "eagle3"]
+Method = Literal["eagle", "eagle3", "medusa"]
 METHODS: tuple[Method, ...] = get_args(Method)
 USUAL: dict[Method, dict[str, Any]] = {
     "eagle": {"feature_weight": 1.0, "noise": "paper", "self_fed_steps": 0, "step_decay": 1.0},
     "eagle3": {"feature_weight": 0.0, "noise": "none", "self_fed_steps": 4, "step_decay": 0.8},
+    "medusa": {"feature_weight": 0.0, "noise": "none", "self_fed_steps": 4, "step_decay": 0.8},
 }
 """What a method is trained with where nobody says otherwise: as its paper has it."""
 
@@ -42,10 +44,20 @@ class Sizes:
     max_positions: int = 2048
     inputs: Inputs = "feature+token"  # of an EAGLE-1 head
     taps: Taps | None = None  # of an EAGLE-3 head
+    num_blocks: int = 5  # of a Medusa head
 
 
 def new_head(method: Method, sizes: Sizes, spec: TargetSpec, *, num_drafted: int) -> Head:
     """A head with random weights; an EAGLE-3 head drafts `num_drafted` tokens, V'."""
+    if method == "medusa":
+        return MedusaHead(
+            MedusaConfig(
+                width=spec.width,
+                vocab_size=spec.vocab_size,
+                num_blocks=sizes.num_blocks,
+                target=spec.name,
+            )
+        )
     layer = _layer_sizes(sizes, spec)
     if method == "eagle":
         return EagleHead(HeadConfig(**layer, inputs=sizes.inputs))
@@ -53,18 +65,25 @@ def new_head(method: Method, sizes: Sizes, spec: TargetSpec, *, num_drafted: int
         **layer,
         draft_vocab_size=num_drafted,
         feature_width=spec.width,
-        taps=sizes.taps,
+        taps=sizes.taps or usual_taps(spec.num_layers),
         norm_before_fc=True,
     )
-    usual = Eagle3Head(config)
-    return Eagle3Head(replace(config, taps=usual.taps(spec.num_layers)))
+    return Eagle3Head(config)
 
 
-def head_of(config: Mapping[str, Any]) -> Head:
+def states_for(method: Method, spec: TargetSpec) -> Taps:
+    """What a new head of the method reads and is judged by, each state once."""
+    read = usual_taps(spec.num_layers) if method == "eagle3" else ()
+    return tuple(sorted({*read, spec.last_state}))
+
+
+def head_again(config: Mapping[str, Any]) -> Head:
     """The head of a config that `to_json` made, its weights random."""
+    if NUM_BLOCKS in config:
+        return head_of(MedusaConfig.from_json(config))
     if "draft_vocab_size" in config:
-        return Eagle3Head(Eagle3Config.from_json(config))
-    return EagleHead(HeadConfig.from_json(config))
+        return head_of(Eagle3Config.from_json(config))
+    return head_of(HeadConfig.from_json(config))
 
 
 @torch.no_grad()
@@ -75,7 +94,7 @@ def fit_to_target(head: Head, target: Target, store: FeatureStore, vocabulary: T
     Each column of the tapped states comes to `fc` at the same size, where they differ by hundreds,
     and `fc` makes of them what comes nearest to the last state.
     """
-    if isinstance(head, EagleHead):
+    if not isinstance(head, Eagle3Head):
         return
     assert head.lm_head is not None, "a new head has rows of its own"
     assert head.input_norm is not None, "a new head norms what it taps"

@@ -7,7 +7,8 @@ steps 1 … s.
     s = 2, row 5:   true rows 0 1 2 3 │ row 4 of step 1 │ row 5 of step 2
 
 So one unroll over a text gives what a chain drafted from every position of it would give, as long
-as the drafted tokens are the text's own. Knows heads and packed rows. Knows nothing of losses.
+as the drafted tokens are the text's own. Medusa's blocks feed nothing back: its step s is what
+block s makes of the feature s rows before. Knows heads and packed rows. Knows nothing of losses.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import torch.nn.functional as F  # noqa: N812  its usual name
 from torch import Tensor
 
 from eagle_core.drafters.heads import Head
+from eagle_core.drafters.medusa import MedusaHead
 from eagle_core.training.batches import Batch
 
 
@@ -41,6 +43,8 @@ def unroll(
     Only the `wanted` rows come back, where they are named: the last step is cheaper for it. What
     is added up from product to product stays in float32 under autocast too.
     """
+    if isinstance(head, MedusaHead):
+        return _blocks_at(head, batch, num_steps=num_steps, wanted=wanted)
     layer, positions = head.layer, batch.positions
     embeddings = embedding(batch.tokens_at(head.token_offset)).float()
     fused = head.fuse(batch.features).float()  # (R, D)
@@ -62,6 +66,15 @@ def unroll(
         estimates.append(estimate if wanted is None else estimate[wanted])
         inputs = torch.where(is_first, fused, estimate.roll(1, dims=0))
     return estimates
+
+
+def _blocks_at(
+    head: MedusaHead, batch: Batch, *, num_steps: int, wanted: Tensor | None
+) -> list[Tensor]:
+    """Block s makes row i of step s from feature i-s; there are no more steps than blocks."""
+    blocks = list(head.blocks)[:num_steps]
+    steps = [block(batch.features).roll(step, dims=0) for step, block in enumerate(blocks)]
+    return steps if wanted is None else [rows[wanted] for rows in steps]
 
 
 def attend_packed(q: Tensor, past: Sequence[KeysValues], *, lengths: Sequence[int]) -> Tensor:

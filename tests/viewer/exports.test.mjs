@@ -23,14 +23,14 @@ test("a link brings back run, options, step and node", () => {
   assert.deepEqual(link.place, { lane: "eagle", step: 1, node: "bonus" });
 });
 
-test("a link carries stop strings and the conversation, and no text that is too long", () => {
+test("a link carries stop strings, but no prompt that is too long or follows a conversation", () => {
   const state = opened([eagleStep()], { stop: ["END", "#"] });
-  state.earlier = [{ role: "user", content: "a&b" }, { role: "assistant", content: "c" }];
-  const { ask } = readLink(linkHash(state));
-  assert.deepEqual([JSON.parse(ask.stop), JSON.parse(ask.earlier)], [["END", "#"], state.earlier]);
-  state.earlier[1].content = "x".repeat(2000);
-  const { ask: short } = readLink(linkHash(state));
-  assert.deepEqual([short.prompt, short.earlier, short.rule], [undefined, undefined, "greedy"]);
+  assert.deepEqual(JSON.parse(readLink(linkHash(state)).ask.stop), ["END", "#"]);
+  const follower = { ...state, earlier: [{ role: "user", content: "a" }] };
+  for (const other of [follower, { ...state, prompt: "x".repeat(2000) }]) {
+    const { ask } = readLink(linkHash(other));
+    assert.deepEqual([ask.prompt, ask.rule], [undefined, "greedy"]);
+  }
 });
 
 test("a lossy rule and how to cite are said in whatever leaves the page", () => {

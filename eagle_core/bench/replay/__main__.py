@@ -6,7 +6,9 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
@@ -18,6 +20,11 @@ from eagle_core.cli import add_model_flags, load_workbench, run_entry
 from eagle_core.errors import OptionError
 from eagle_core.options import RunOptions
 from eagle_core.progress import progress_on_stderr
+
+if TYPE_CHECKING:
+    from eagle_core.bench.questions import Question
+    from eagle_core.bench.replay.answers import Answer, Features
+    from eagle_core.workbench import Workbench
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -40,37 +47,46 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def run_replay(options: argparse.Namespace) -> None:
-    plans = tuple(dict.fromkeys(options.tree.split(",")))
-    for plan in plans:
-        RunOptions(max_new_tokens=options.max_new_tokens, tree=plan)
-    if options.count is not None and options.count < 1:
-        raise OptionError(f"--count {options.count}", expected="at least 1")
+    """Ctrl-C, or whatever else ends it early, still reports the answers replayed so far."""
+    plans, length = wanted_plans(options), options.max_new_tokens
     questions = load_questions(options.questions)
     questions = spread(questions, options.count or len(questions))
     bench = load_workbench(options, measures=False)
-    store = AnswerStore(options.answers, target=bench.target, max_new_tokens=options.max_new_tokens)
-    prompts = [bench.encode(question.prompt) for question in questions]
-    answering = answers_to(bench, prompts, store, max_new_tokens=options.max_new_tokens)
-    answers = list(tqdm(answering, total=len(prompts), desc="greedy answers", unit="answer"))
-    with progress_on_stderr() as progress:
-        features = store.features(bench.head.taps, told=lambda share: progress("features", share))
+    answers, features = remembered(bench, questions, options)
     done: list[Replayed] = []
     try:
         for answer in tqdm(answers, desc="replay", unit="answer"):
-            done.append(
-                replay_answer(
-                    bench,
-                    answer,
-                    features.along(answer),
-                    plans=plans,
-                    max_new_tokens=options.max_new_tokens,
-                )
-            )
+            rows = features.along(answer)
+            done.append(replay_answer(bench, answer, rows, plans=plans, max_new_tokens=length))
     finally:
         if done:
             print(report(joined(bench, done)))
     if options.json:
         save(joined(bench, done), options.json)
+
+
+def wanted_plans(options: argparse.Namespace) -> tuple[str, ...]:
+    """Refuses wrong flags before anything is loaded."""
+    plans = tuple(dict.fromkeys(options.tree.split(",")))
+    for plan in plans:
+        RunOptions(max_new_tokens=options.max_new_tokens, tree=plan)
+    if options.count is not None and options.count < 1:
+        raise OptionError(f"--count {options.count}", expected="at least 1")
+    return plans
+
+
+def remembered(
+    bench: Workbench, questions: Sequence[Question], options: argparse.Namespace
+) -> tuple[list[Answer], Features]:
+    """The greedy answers and what lies along them; the target runs for those not kept yet."""
+    length = options.max_new_tokens
+    store = AnswerStore(options.answers, target=bench.target, max_new_tokens=length)
+    prompts = [bench.encode(question.prompt) for question in questions]
+    answering = answers_to(bench, prompts, store, max_new_tokens=length)
+    answers = list(tqdm(answering, total=len(prompts), desc="greedy answers", unit="answer"))
+    with progress_on_stderr() as progress:
+        told = partial(progress, "features")
+        return answers, store.features(bench.head.taps, told=told)
 
 
 def save(replay: Replay, path: Path) -> None:
