@@ -1,6 +1,6 @@
 """The only bridge between page and engine: loads the model, races the lanes, says errors plainly.
 
-A run is a generator of updates for the viewer. Closing it, as a closed tab does, stops the engine.
+A run is a generator of messages for the viewer. Closing it, as a closed tab does, stops the engine.
 Nothing here is shared between visitors but the loaded, read-only weights.
 """
 
@@ -80,14 +80,6 @@ class ModelState:
     fraction: float | None = None
 
 
-@dataclass(frozen=True)
-class Update:
-    """A message for the viewer; `trace` comes with the last one of a run that gave one."""
-
-    message: str
-    trace: traces.Trace | None = None
-
-
 class Runner:
     """Holds the bench once it is loaded, and one run per visitor."""
 
@@ -124,7 +116,7 @@ class Runner:
 
     def race(
         self, ask: Ask, *, visitor: str, name: str | None = None
-    ) -> Generator[Update, None, None]:
+    ) -> Generator[str, None, None]:
         """Answer in both lanes. Ends in words, never in an exception.
 
         `name` is what `expect` gave. A run taken back before its turn ends without a word.
@@ -134,10 +126,10 @@ class Runner:
             if run.is_wanted:
                 yield from self._answer(ask, run)
         except EagleError as error:
-            yield Update(messages.error(run.name, sentence(error)))
+            yield messages.error(run.name, sentence(error))
         except Exception:  # our bug: the log has it, the visitor gets words, the page goes on
             log.exception("a run failed")
-            yield Update(messages.error(run.name, UNEXPECTED))
+            yield messages.error(run.name, UNEXPECTED)
         finally:
             self._runs.end(visitor, run)
 
@@ -171,18 +163,18 @@ class Runner:
             text = "The model could not be loaded; the server's log says why."
             self.model = ModelState("failed", f"{text} Press Run to try again.")
 
-    def _answer(self, ask: Ask, run: Run) -> Iterator[Update]:
+    def _answer(self, ask: Ask, run: Run) -> Iterator[str]:
         options = ask.options()
         bench = yield from self._wait_for_model(run)
         if bench is None:
             text = "Stopped before it began."
-            yield Update(messages.status(text, about="run", phase="idle"))
+            yield messages.status(text, about="run", phase="idle")
             return
         with self._device:
             bench = yield from self._with_head(bench, ask.head)
             yield from _race(bench, ask, options, run)
 
-    def _with_head(self, bench: Bench, name: str) -> Generator[Update, None, Bench]:
+    def _with_head(self, bench: Bench, name: str) -> Generator[str, None, Bench]:
         """The bench with the head that a run chose; loaded when it is chosen for the first time."""
         if name in ("", *self.heads[:1]):
             return bench
@@ -190,11 +182,11 @@ class Runner:
             raise OptionError(f"head {name!r:.40}", expected=f"one of {', '.join(self.heads)}")
         if name not in self._others:
             text = f"Loading the head {name}. Your run starts when it is done."
-            yield Update(messages.status(text, about="run", phase="waiting", tone="busy"))
+            yield messages.status(text, about="run", phase="waiting", tone="busy")
             self._others[name] = bench.with_head(name)
         return self._others[name]
 
-    def _wait_for_model(self, run: Run) -> Generator[Update, None, Bench | None]:
+    def _wait_for_model(self, run: Run) -> Generator[str, None, Bench | None]:
         """The bench, or None where the visitor stopped waiting; raises where it cannot be had."""
         self.start_loading()
         told = None
@@ -204,7 +196,7 @@ class Runner:
                 raise EagleError(model.text)
             if model != told:
                 told = model
-                yield Update(_waiting(model))
+                yield _waiting(model)
             run.stop_asked.wait(SECONDS_BETWEEN_LOOKS)
         return None if run.stop_asked.is_set() else self._bench
 
@@ -237,28 +229,26 @@ def sentence(error: EagleError) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
-def _race(bench: Bench, ask: Ask, options: RunOptions, run: Run) -> Iterator[Update]:
+def _race(bench: Bench, ask: Ask, options: RunOptions, run: Run) -> Iterator[str]:
     earlier = ask.turns()
     recording = bench.race(ask.prompt, options, earlier=earlier)
-    yield Update(
-        messages.start(
-            run.name,
-            prompt=ask.prompt,
-            earlier=earlier,
-            settings=recording.settings,
-            environment=bench.environment,
-        )
+    yield messages.start(
+        run.name,
+        prompt=ask.prompt,
+        earlier=earlier,
+        settings=recording.settings,
+        environment=bench.environment,
     )
     seq = 0
     with closing(_generator(recording)) as moments:
         for batch in _batches(moments, run.stop_asked):
             seq += 1
-            yield Update(_events(run.name, seq, batch))
+            yield _events(run.name, seq, batch)
     is_stopped = run.stop_asked.is_set()
     trace = recording.trace(stopped=is_stopped)
     text = "Stopped: what was done so far can be looked at." if is_stopped else "Done."
     message = messages.end(run.name, seq + 1, trace=trace, stopped=is_stopped, text=text)
-    yield Update(message, trace)
+    yield message
 
 
 def _generator(recording: Recording) -> Generator[Moment, None, None]:

@@ -11,7 +11,7 @@ import pytest
 from fake_bench import FakeBench, FakeMoment, FakeRecording
 
 from app.ask import Ask
-from app.runner import Progress, Runner, Update, runner_for
+from app.runner import Progress, Runner, runner_for
 from app.settings import Settings
 from eagle_core.errors import TargetError
 from eagle_core.options import RunOptions
@@ -30,8 +30,8 @@ def runner_of(bench: FakeBench) -> Runner:
     return runner
 
 
-def read(update: Update) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(update.message)
+def read(message: str) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(message)
     return data
 
 
@@ -58,10 +58,14 @@ def test_a_run_starts_tells_its_events_in_order_and_ends_whole() -> None:
     assert not end["stopped"]
 
 
-def test_the_last_update_carries_the_trace_for_the_charts() -> None:
-    *_, last = runner_of(FakeBench()).race(ask(), visitor="me")
-    assert last.trace is not None
-    assert len(last.trace.lane("eagle").tokens) == 32
+def num_tokens(end: dict[str, Any], method: str) -> int:
+    (lane,) = (one for one in end["trace"]["lanes"] if one["method"] == method)
+    return sum(len(event["text"]) for event in lane["events"])
+
+
+def test_the_last_message_carries_the_whole_trace() -> None:
+    end = told(runner_of(FakeBench()), ask())[-1]
+    assert num_tokens(end, "eagle") == 32
 
 
 def test_fast_steps_are_batched() -> None:
@@ -82,8 +86,7 @@ def test_stop_leaves_a_partial_trace_that_says_so() -> None:
     end = read(last)
     assert end["kind"] == "end"
     assert end["stopped"]
-    assert last.trace is not None
-    assert 0 < len(last.trace.lane("plain").tokens) < 500
+    assert 0 < num_tokens(end, "plain") < 500
     assert bench.num_open == 0
 
 

@@ -99,9 +99,8 @@ class Acts:
         entered = dict(zip(OPTION_NAMES, (*first, *later), strict=True))
         ask = Ask(prompt or "", entered, earlier, head or "")
         race = self._runner.race(ask, visitor=_visitor(request), name=name)
-        with closing(race) as updates:
-            for update in updates:
-                yield update.message
+        with closing(race) as told:
+            yield from told
 
     def stop(self, request: gr.Request) -> tuple[Any, ...]:
         """A run under way says itself that it has stopped, and its end frees the buttons."""
