@@ -10,7 +10,6 @@ from eagle_core.errors import OptionError
 from eagle_core.plans import AUTO, DYNAMIC, OF_THIS_MACHINE, plan_named
 from eagle_core.rules import FACTS, RULES, Rule
 from eagle_core.text import is_broken
-from eagle_core.tree import TreePlan
 
 RULE_NAMES = ("auto", *RULES)
 """`auto` follows the temperature: greedy at 0, one-hot up to 0.3, without replacement above.
@@ -95,7 +94,7 @@ def _check_rule(rule: Rule, temperature: float, tree: str) -> None:
             expected="rule one_hot, since what was drawn must not be dropped for its value",
             hint="rule auto",
         )
-    if facts.is_for_chains and isinstance(plan, TreePlan) and not plan.is_chain:
+    if facts.is_for_chains and plan is not None and not plan.is_chain:
         raise OptionError(f"rule {rule} with tree {tree}", expected="a chain", hint="tree chain:3")
 
 

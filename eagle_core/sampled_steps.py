@@ -52,7 +52,7 @@ class SampledSteps:
         self._text = Text(prompt)
         self._text.commit(answer[: most_telling(bench, prompt, answer, options) + 1])
         self._laws = LawMaker(options).after(self._text)
-        self._plan = bench.planner_for(options).next_plan(len(prompt)).within(DEPTH)
+        self._plan = bench.planner_for(options).next_plan(len(self._text)).within(DEPTH)
         before = torch.tensor(self._text.tokens[:-1], device=bench.target.spec.device)
         self._drafter, self._run = bench.open_drafter(), bench.target.open()
         self._drafter.begin(before, self._run.prefill(before, taps=self._drafter.taps))
