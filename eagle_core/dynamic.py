@@ -37,6 +37,10 @@ class DynamicPlan(Unchanging):
         """Always the head's best: what was drawn must not be dropped for its value."""
         return "one_hot"
 
+    @property
+    def is_chain(self) -> bool:
+        return self.top_k == 1
+
     def within(self, depth: int) -> DynamicPlan:
         return replace(self, depth=max(min(depth, self.depth), 0))
 
