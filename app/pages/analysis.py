@@ -11,10 +11,11 @@ from app.pages.asking import (
     ask_if_seen_script,
     ask_script,
     heading,
-    in_words,
     note,
     read_asked,
+    say,
     trace_box,
+    words_box,
 )
 from app.views.charts import CHARTS, Chart
 from eagle_core.errors import EagleError
@@ -27,7 +28,7 @@ def add_run_panel(viewer: gr.HTML) -> None:
     asked = trace_box()
     with gr.Accordion("See the run", open=False, elem_classes="ev-charts") as panel:
         note(MARK)
-        said = gr.Markdown(visible=False)
+        said = words_box()
         plots = [plot for row in _rows() for plot in _add_row(row)]
     shown = [said, *plots]
     panel.expand(draw_run, asked, shown, js=ask_script(), **QUIET)
@@ -41,7 +42,7 @@ def draw_run(text: str) -> tuple[Any, ...]:
     try:
         trace = read_asked(text)
     except EagleError as error:
-        return (gr.update(value=in_words(error), visible=True), *(None for _ in CHARTS))
+        return (say(error), *(None for _ in CHARTS))
     return (gr.update(visible=False), *(chart.draw(trace) for chart in CHARTS))
 
 

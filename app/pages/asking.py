@@ -10,6 +10,7 @@ from typing import Any
 
 import gradio as gr
 
+from app.views.markup import paragraph
 from eagle_core.errors import EagleError, TraceError
 from eagle_core.trace import Trace
 from eagle_core.trace_json import load_trace
@@ -68,7 +69,18 @@ def read_asked(text: str) -> Trace:
     return trace
 
 
+def words_box() -> gr.HTML:
+    """For `in_words` as a paragraph; hidden while there is nothing to say."""
+    return gr.HTML(visible=False, elem_classes="ev-flush", apply_default_css=False)
+
+
+def say(error: EagleError) -> dict[str, Any]:
+    """What a `words_box` is to show."""
+    return gr.update(value=paragraph(in_words(error)), visible=True)
+
+
 def in_words(error: EagleError) -> str:
-    """For a text box, which shows its words and runs nothing."""
+    """Plain text that may quote a file: for a text box as it is, for HTML through `paragraph`,
+    never for Markdown, which would load a picture that a file names."""
     text = str(error)
     return text[:1].upper() + text[1:]

@@ -12,9 +12,10 @@ from app.pages.asking import (
     QUIET,
     ask_if_seen_script,
     ask_script,
-    in_words,
     read_asked,
+    say,
     trace_box,
+    words_box,
 )
 from app.views.head_report import report_markup
 from eagle_core.errors import EagleError
@@ -32,7 +33,7 @@ def add_head_report(viewer: gr.HTML) -> None:
     asked = trace_box()
     with gr.Accordion("Where the head fails", open=False, elem_id="head-report-panel") as panel:
         gr.HTML(HEAD, elem_classes="ev-flush", apply_default_css=False)
-        said = gr.Markdown(visible=False)
+        said = words_box()
         table = gr.HTML(elem_classes="ev-flush", apply_default_css=False)
         with gr.Row(elem_classes="ev-actions"):
             for form in FILES:
@@ -48,7 +49,7 @@ def draw_report(asked: str) -> tuple[Any, Any]:
     try:
         return gr.update(visible=False), report_markup(report_on([read_asked(asked)]))
     except EagleError as error:
-        return gr.update(value=in_words(error), visible=True), ""
+        return say(error), ""
 
 
 def write_report(form: str, asked: str) -> str:
