@@ -39,7 +39,8 @@ def test_a_trace_gives_every_figure_and_no_words() -> None:
 
 
 def test_an_unseen_panel_is_left_as_it_is() -> None:
-    assert all(value == gr.skip() for value in draw_run(""))
+    for shown in (draw_run(""), answer_temperature("", 0.5, None)):
+        assert all(value == gr.skip() for value in shown)
 
 
 @pytest.mark.parametrize(

@@ -237,6 +237,13 @@ def test_a_page_can_be_built_and_its_viewer_is_no_input() -> None:
     assert public == ["race"]
 
 
+def test_no_trace_is_missed_while_an_answer_is_pending() -> None:
+    demo = built()
+    follow = [fn for fn in demo.fns.values() if any(event == "trace" for _, event in fn.targets)]
+    assert len(follow) == 5
+    assert {fn.trigger_mode for fn in follow} == {"always_last"}
+
+
 def test_no_part_of_the_page_takes_words_for_markdown() -> None:
     """It would load a picture that a file's words name."""
     assert not [block for block in built().blocks.values() if isinstance(block, gr.Markdown)]

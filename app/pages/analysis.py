@@ -7,10 +7,8 @@ from typing import Any
 import gradio as gr
 
 from app.pages.asking import (
-    QUIET,
-    ask_if_seen_script,
-    ask_script,
     heading,
+    keep_answered,
     note,
     read_asked,
     say,
@@ -30,9 +28,7 @@ def add_run_panel(viewer: gr.HTML) -> None:
         note(MARK)
         said = words_box()
         plots = [plot for row in _rows() for plot in _add_row(row)]
-    shown = [said, *plots]
-    panel.expand(draw_run, asked, shown, js=ask_script(), **QUIET)
-    viewer.trace(draw_run, asked, shown, js=ask_if_seen_script(MARK), **QUIET)
+    keep_answered(draw_run, [asked], [said, *plots], panel=panel, viewer=viewer, mark=MARK)
 
 
 def draw_run(text: str) -> tuple[Any, ...]:

@@ -10,8 +10,8 @@ import gradio as gr
 
 from app.pages.asking import (
     QUIET,
-    ask_if_seen_script,
     ask_script,
+    keep_answered,
     read_asked,
     say,
     trace_box,
@@ -38,8 +38,7 @@ def add_head_report(viewer: gr.HTML) -> None:
         with gr.Row(elem_classes="ev-actions"):
             for form in FILES:
                 _add_export(form)
-    panel.expand(draw_report, asked, [said, table], js=ask_script(), **QUIET)
-    viewer.trace(draw_report, asked, [said, table], js=ask_if_seen_script(MARK), **QUIET)
+    keep_answered(draw_report, [asked], [said, table], panel=panel, viewer=viewer, mark=MARK)
 
 
 def draw_report(asked: str) -> tuple[Any, Any]:
