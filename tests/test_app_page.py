@@ -21,6 +21,7 @@ from fake_bench import FakeBench
 from app import build_demo, launch_kwargs
 from app.links import TREES
 from app.pages.acts import Acts
+from app.pages.asking import WHERE
 from app.pages.examples import load_groups
 from app.pages.form import OPTION_NAMES, RULES, defaults
 from app.replay import Recorded, load_recordings
@@ -242,6 +243,13 @@ def test_no_trace_is_missed_while_an_answer_is_pending() -> None:
     follow = [fn for fn in demo.fns.values() if any(event == "trace" for _, event in fn.targets)]
     assert len(follow) == 5
     assert {fn.trigger_mode for fn in follow} == {"always_last"}
+
+
+def test_every_panel_that_sends_the_trace_to_the_server_says_so() -> None:
+    shown = [block.value for block in built().blocks.values() if isinstance(block, gr.HTML)]
+    notes = [text for text in shown if isinstance(text, str) and WHERE in text]
+    for mark in ("see-the-run", "what-if", "head-report", "tree-by-hand"):
+        assert sum(f'id="{mark}"' in text for text in notes) == 1
 
 
 def test_no_part_of_the_page_takes_words_for_markdown() -> None:

@@ -12,6 +12,7 @@ from app.pages.asking import (
     QUIET,
     ask_script,
     keep_answered,
+    note,
     read_asked,
     say,
     trace_box,
@@ -24,7 +25,7 @@ from eagle_core.report_forms import FORMS
 
 MARK = "head-report"
 FILES = {"json": "application/json", "csv": "text/csv"}
-HEAD = f"""<p class="ev-note" id="{MARK}">Every place at which the head had drafted, in the run on
+HEAD = """<p class="ev-note">Every place at which the head had drafted, in the run on
 show. Several saved traces together: <code>python -m eagle_core report TRACE…</code></p>"""
 
 
@@ -32,6 +33,7 @@ def add_head_report(viewer: gr.HTML) -> None:
     """A panel below the viewer, closed at first."""
     asked = trace_box()
     with gr.Accordion("Where the head fails", open=False, elem_id="head-report-panel") as panel:
+        note(MARK)
         gr.HTML(HEAD, elem_classes="ev-flush", apply_default_css=False)
         said = words_box()
         table = gr.HTML(elem_classes="ev-flush", apply_default_css=False)

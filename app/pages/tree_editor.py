@@ -17,6 +17,7 @@ from app.pages.asking import (
     ask_script,
     in_words,
     keep_answered,
+    note,
     read_asked,
     trace_box,
 )
@@ -44,7 +45,7 @@ from eagle_core.whatif import fixed_plan
 MARK = "tree-by-hand"
 FIRST = "ranks:0.1.2.00.01.10.000"
 SCRIPT = Path(__file__).parents[2] / "assets" / "tree_editor.js"
-HEAD = f"""<p class="ev-note" id="{MARK}">A node is named by the rank of each choice from the root
+HEAD = f"""<p class="ev-note">A node is named by the rank of each choice from the root
 down: 01 is the second choice after the first. {FORMULA[:1].upper()}{FORMULA[1:]}; where a depth
 never had such a choice, the share of that rank over all depths stands in.</p>"""
 
@@ -85,6 +86,7 @@ def add_tree_editor(viewer: gr.HTML, form: Form) -> gr.Button:
     """The panel; gives the button that puts its tree into the form and asks for a run."""
     asked = trace_box()
     with gr.Accordion("A tree by hand", open=False, elem_id="by-hand") as panel:
+        note(MARK)
         gr.HTML(HEAD, elem_classes="ev-flush", apply_default_css=False)
         picture = gr.HTML(
             js_on_load=SCRIPT.read_text("utf-8"), elem_classes="ev-flush", apply_default_css=False
