@@ -17,7 +17,8 @@ from eagle_core.errors import EagleError, TraceError
 from eagle_core.trace import Trace
 from eagle_core.trace_json import load_trace
 
-QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "queue": False}
+HIDDEN: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+QUIET: dict[str, Any] = {**HIDDEN, "queue": False}
 LAST: dict[str, Any] = {**QUIET, "trigger_mode": "always_last"}
 """For questions that come while an answer is pending: the last of them is asked, too."""
 MAX_CHARACTERS = 8 * 1024 * 1024

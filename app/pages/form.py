@@ -66,14 +66,14 @@ def defaults() -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Fields:
     """`head` is there to choose from only where several heads are shipped."""
 
     options: tuple[Component, ...]
     head: gr.Dropdown
 
 
-def add_settings(heads: Sequence[str] = ()) -> Settings:
+def add_settings(heads: Sequence[str] = ()) -> Fields:
     """The sidebar with a field per option, the few that everybody moves first."""
     with gr.Sidebar(open=False, position="right", width=350, elem_classes="ev-sidebar"):
         gr.HTML("<h2>Settings</h2>", elem_classes="ev-flush", apply_default_css=False)
@@ -93,7 +93,7 @@ def add_settings(heads: Sequence[str] = ()) -> Settings:
     options = tuple(made[name] for name in OPTION_NAMES)
     script = f"() => {json.dumps([defaults()[name] for name in OPTION_NAMES])}"
     reset.click(None, None, [*options], js=script, api_visibility="private")
-    return Settings(options, head)
+    return Fields(options, head)
 
 
 def add_settings_button() -> None:

@@ -13,6 +13,7 @@ import gradio as gr
 
 from app.pages.acts import Acts
 from app.pages.analysis import add_run_panel
+from app.pages.asking import HIDDEN
 from app.pages.conversation import add_choice, add_turns, said_script
 from app.pages.examples import add_examples, load_groups
 from app.pages.form import Form, add_settings, add_settings_button, add_settings_line
@@ -22,8 +23,6 @@ from app.pages.what_if import add_what_if_panel
 from app.replay import Recorded
 from app.runner import Runner
 from app.viewer import TEMPLATE, viewer_head, viewer_script
-
-QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 HEADING = """<header class="ev-heading"><h1>EAGLE, step by step</h1>
 <p>A small head guesses several tokens ahead; the model checks all of them in one pass.
@@ -69,9 +68,9 @@ def add_race_page(demo: gr.Blocks, runner: Runner, recordings: Sequence[Recorded
     starts = [run.click, form.prompt.submit, add_tree_editor(viewer, form).click]
     _wire(demo, acts, form, follows, Shown(viewer, run, stop), starts=starts)
     filled = [viewer, form.prompt, *form.options]
-    viewer.link(acts.follow_link, None, filled, concurrency_limit=None, **QUIET)
+    viewer.link(acts.follow_link, None, filled, concurrency_limit=None, **HIDDEN)
     for number, chip in enumerate(replays):
-        chip.click(partial(acts.replay, number), None, viewer, concurrency_limit=None, **QUIET)
+        chip.click(partial(acts.replay, number), None, viewer, concurrency_limit=None, **HIDDEN)
 
 
 def _prompt_box() -> gr.Textbox:
@@ -111,7 +110,7 @@ def _wire(
     name = gr.Textbox(visible=False, label="Name of the run, empty for a new one")
     earlier = gr.Textbox("[]", visible=False, label="Turns before the prompt, as JSON")
     asks = [form.prompt, *form.options, form.head]
-    demo.load(acts.open_page, None, shown.viewer, concurrency_limit=None, **QUIET)
+    demo.load(acts.open_page, None, shown.viewer, concurrency_limit=None, **HIDDEN)
     demo.unload(acts.leave)
     asked = gr.on(
         starts,
@@ -120,7 +119,7 @@ def _wire(
         [name, *buttons],
         queue=False,
         trigger_mode="multiple",
-        **QUIET,
+        **HIDDEN,
     )
     running = asked.then(
         acts.answer,
@@ -133,12 +132,12 @@ def _wire(
         show_progress="hidden",
         api_name="race",
     )
-    running.then(acts.buttons, None, buttons, queue=False, trigger_mode="multiple", **QUIET)
+    running.then(acts.buttons, None, buttons, queue=False, trigger_mode="multiple", **HIDDEN)
     shown.stop.click(
         acts.stop,
         None,
         [shown.viewer, *buttons],
         concurrency_limit=None,
         trigger_mode="multiple",
-        **QUIET,
+        **HIDDEN,
     )
