@@ -1,5 +1,5 @@
 // Runs inside the page's HTML component: a press on a node picks it, and the picked node keeps the
-// focus when the picture is drawn anew. `element`, `trigger` and `watch` are Gradio's.
+// focus when the picture is drawn anew, unless it was taken elsewhere meanwhile. `element`, `trigger` and `watch` are Gradio's.
 
 let isHeld = false;
 element.addEventListener("click", ({ target }) => {
@@ -11,5 +11,8 @@ element.addEventListener("click", ({ target }) => {
 watch("value", () => {
   if (!isHeld) return;
   isHeld = false;
-  requestAnimationFrame(() => element.querySelector("[aria-pressed=true]")?.focus());
+  requestAnimationFrame(() => {
+    const { activeElement: focused } = document;
+    if (focused === document.body || element.contains(focused)) element.querySelector("[aria-pressed=true]")?.focus();
+  });
 });

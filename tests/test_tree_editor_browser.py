@@ -82,6 +82,19 @@ def test_the_picture_is_worked_by_keys(visit: Visit) -> None:
     visit.page.wait_for_selector(".ev-plan [data-node='0'][aria-pressed='true']")
 
 
+def test_a_press_that_failed_steals_no_focus_later(visit: Visit) -> None:
+    write(visit, "ranks:0.1")
+    visit.page.fill(TEXT, "ranks:1")
+    visit.page.click(".ev-plan [data-node='1']")
+    visit.page.wait_for_function(
+        "document.querySelector('#tree-worth textarea, #tree-worth input').value.startsWith('Node')"
+    )
+    write(visit, "ranks:0.1.00")
+    visit.page.wait_for_selector(".ev-plan [data-node='00']")
+    visit.page.evaluate("new Promise(requestAnimationFrame)")
+    assert visit.page.evaluate(f"document.activeElement.matches('{TEXT}')")
+
+
 def test_a_wrong_tree_is_said_in_words(visit: Visit) -> None:
     visit.page.fill(TEXT, "ranks:1")
     visit.page.keyboard.press("Enter")
@@ -102,3 +115,12 @@ def test_the_tree_is_run_with_the_prompt_on_show(visit: Visit) -> None:
     assert "tree by hand of 5" in visit.text(".ev-facts")
     press(visit, "Take the tree of the run")
     wait_for_tree(visit, "ranks:0.1.00.01.000")
+
+
+def test_a_prompt_that_follows_a_conversation_is_not_asked_alone(visit: Visit) -> None:
+    state = "document.querySelector('.eagle-viewer').state"
+    visit.page.fill("#prompt textarea", "")
+    visit.page.evaluate(f"{state}.earlier = [{{ role: 'user', content: 'a' }}]")
+    visit.page.click("#run-tree")
+    visit.wait_for_status("prompt")
+    assert visit.page.input_value("#prompt textarea") == ""

@@ -117,9 +117,11 @@ def add_tree_editor(viewer: gr.HTML, form: Form) -> gr.Button:
     return use
 
 
-# Without a prompt the one on show is asked again.
-_USE = """(tree, prompt) =>
-  [tree, prompt || document.querySelector(".eagle-viewer")?.state?.prompt || ""]"""
+# Without a prompt the one on show is asked again, unless turns before it belong to it.
+_USE = """(tree, prompt) => {
+  const shown = document.querySelector(".eagle-viewer")?.state;
+  return [tree, prompt || (shown?.earlier?.length ? "" : shown?.prompt) || ""];
+}"""
 
 
 def _node_choice(label: str) -> gr.Dropdown:
