@@ -41,7 +41,7 @@ def report_csv(report: HeadReport) -> str:
     """One table: kind, name, what came, places, kept, share or contexts; notes begin with "#"."""
     out = io.StringIO()
     notes = [*_heading(report), DEFINITION, f"cite {CITATION}"]
-    out.write("".join(f"# {note}\r\n" for note in notes))
+    out.write("".join(f"# {' '.join(note.split())}\r\n" for note in notes))
     rows = csv.writer(out)
     rows.writerow(["kind", "name", "came", "places", "kept", "share", "contexts"])
     for count in report.by_depth:

@@ -124,7 +124,7 @@ def what_if_sampled(visit: Visit) -> None:
 
 
 RUN_PANEL = ".ev-charts:has(#see-the-run)"
-IF_PANEL = ".ev-charts:has(#what-if-tree)"
+IF_PANEL = ".ev-charts:has(#what-if)"
 
 SHOTS = {
     "page": Shot(recorded, of=None),

@@ -15,6 +15,7 @@ from made import trace as traced
 
 from app.pages import asking, what_if
 from app.pages.analysis import draw_run
+from app.pages.head_report import draw_report
 from app.pages.what_if import HERE, OWN, answer_temperature, answer_tree, what_is_known
 from app.replay import load_recordings
 from app.views.charts import CHARTS
@@ -38,7 +39,8 @@ def test_a_trace_gives_every_figure_and_no_words() -> None:
 
 
 def test_an_unseen_panel_is_left_as_it_is() -> None:
-    assert all(value == gr.skip() for value in draw_run(""))
+    for shown in (draw_run(""), answer_temperature("", 0.5, None)):
+        assert all(value == gr.skip() for value in shown)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,16 @@ def test_what_is_no_trace_is_answered_in_words(text: str, words: str) -> None:
     assert words in said["value"]
     assert said["visible"] is True
     assert figures == [None] * len(CHARTS)
+
+
+def test_words_that_quote_a_file_load_nothing() -> None:
+    hostile = "![](http://x.y/a.png)<img src=http://x.y/a.png>"
+    data = json.loads(recorded())
+    data["lanes"][0]["method"] = hostile
+    text = json.dumps(data)
+    for words in (draw_run(text)[0]["value"], draw_report(text)[0]["value"]):
+        assert words.startswith('<p class="ev-note">A trace of lanes ![](http://x.y')
+        assert "<img" not in words
 
 
 def test_lanes_nobody_knows_and_huge_traces_are_refused(monkeypatch: Any) -> None:

@@ -158,8 +158,11 @@ def test_the_step_on_show_is_frozen_and_heated(visit: Visit) -> None:
     page.focus(".ev-panel")
     page.keyboard.press(".")
     visit.see(".ev-step-title", "Step 2 of ")
+    page.focus("#if-heat input[type=range]")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("#if-step :text('Step 1 at T = 0.05')")
     page.click("#if-freeze")
-    page.wait_for_selector("#if-step :text('Step 2 at T = 0')")
+    page.wait_for_selector("#if-step :text('Step 2 at T = 0.05')")
 
 
 def test_answers_follow_a_new_run(visit: Visit) -> None:
@@ -167,3 +170,4 @@ def test_answers_follow_a_new_run(visit: Visit) -> None:
     visit.ask("Hello", length=32)
     visit.wait_for_status("Done.")
     visit.page.wait_for_selector("#if-answer th:text('Tree of 12, as recorded')")
+    visit.page.wait_for_selector("#if-step :text-matches('recorded at T = 0$')")

@@ -222,15 +222,31 @@ def test_the_page_is_served_quietly_and_to_this_machine() -> None:
     assert wanted.items() <= launch_kwargs(Settings()).items()
 
 
-def test_a_page_can_be_built_and_its_viewer_is_no_input() -> None:
+def built() -> gr.Blocks:
     async def build() -> gr.Blocks:  # in a running loop, or gradio leaves one open behind
         return build_demo(runner=Runner(lambda _: FakeBench()), recordings=[recorded()])
 
-    demo = asyncio.run(build())
+    return asyncio.run(build())
+
+
+def test_a_page_can_be_built_and_its_viewer_is_no_input() -> None:
+    demo = built()
     viewer = next(b for b in demo.blocks.values() if getattr(b, "elem_id", None) == "viewer")
     assert all(viewer not in fn.inputs for fn in demo.fns.values())
     public = [fn.api_name for fn in demo.fns.values() if fn.api_visibility == "public"]
     assert public == ["race"]
+
+
+def test_no_trace_is_missed_while_an_answer_is_pending() -> None:
+    demo = built()
+    follow = [fn for fn in demo.fns.values() if any(event == "trace" for _, event in fn.targets)]
+    assert len(follow) == 5
+    assert {fn.trigger_mode for fn in follow} == {"always_last"}
+
+
+def test_no_part_of_the_page_takes_words_for_markdown() -> None:
+    """It would load a picture that a file's words name."""
+    assert not [block for block in built().blocks.values() if isinstance(block, gr.Markdown)]
 
 
 def test_views_need_neither_torch_nor_gradio() -> None:

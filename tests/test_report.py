@@ -143,6 +143,14 @@ def test_the_csv_reads_back_and_holds_no_formula() -> None:
     assert json.loads(rows[-1][2]) == '"\r\n@x'
 
 
+def test_no_name_in_a_trace_leaves_the_notes_of_the_csv() -> None:
+    evil = "x\n=1+1\r\nmiss,=2+2\u2028"
+    hostile = replace(made(), environment=replace(made().environment, target=evil, head=evil))
+    lines = report_csv(report_on([hostile])).splitlines()
+    assert lines[1].startswith("# target x =1+1 miss,=2+2 , head x")
+    assert not any(line.startswith(("=", "miss,=")) for line in lines)
+
+
 def test_the_command_reads_plain_and_packed_traces(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,14 +7,13 @@ from typing import Any
 import gradio as gr
 
 from app.pages.asking import (
-    QUIET,
-    ask_if_seen_script,
-    ask_script,
     heading,
-    in_words,
+    keep_answered,
     note,
     read_asked,
+    say,
     trace_box,
+    words_box,
 )
 from app.views.charts import CHARTS, Chart
 from eagle_core.errors import EagleError
@@ -27,11 +26,9 @@ def add_run_panel(viewer: gr.HTML) -> None:
     asked = trace_box()
     with gr.Accordion("See the run", open=False, elem_classes="ev-charts") as panel:
         note(MARK)
-        said = gr.Markdown(visible=False)
+        said = words_box()
         plots = [plot for row in _rows() for plot in _add_row(row)]
-    shown = [said, *plots]
-    panel.expand(draw_run, asked, shown, js=ask_script(), **QUIET)
-    viewer.trace(draw_run, asked, shown, js=ask_if_seen_script(MARK), **QUIET)
+    keep_answered(draw_run, [asked], [said, *plots], panel=panel, viewer=viewer, mark=MARK)
 
 
 def draw_run(text: str) -> tuple[Any, ...]:
@@ -41,7 +38,7 @@ def draw_run(text: str) -> tuple[Any, ...]:
     try:
         trace = read_asked(text)
     except EagleError as error:
-        return (gr.update(value=in_words(error), visible=True), *(None for _ in CHARTS))
+        return (say(error), *(None for _ in CHARTS))
     return (gr.update(visible=False), *(chart.draw(trace) for chart in CHARTS))
 
 

@@ -6,15 +6,20 @@ between two questions, and trusts the trace as little as any file.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradio as gr
+from gradio.components import Component
 
+from app.views.markup import paragraph
 from eagle_core.errors import EagleError, TraceError
 from eagle_core.trace import Trace
 from eagle_core.trace_json import load_trace
 
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "queue": False}
+LAST: dict[str, Any] = {**QUIET, "trigger_mode": "always_last"}
+"""For questions that come while an answer is pending: the last of them is asked, too."""
 MAX_CHARACTERS = 8 * 1024 * 1024
 NOTHING_YET = "No finished run is on show."
 WHERE = (
@@ -34,6 +39,22 @@ def ask_if_seen_script(element: str, num_more: int = 0) -> str:
     """As `ask_script`; the trace is left out while the element of that id is not to be seen."""
     seen = f"document.getElementById({element!r})?.checkVisibility()"
     return f"(_, ...rest) => [{seen} ? {_TRACE} : '', ...rest.slice(0, {num_more})]"
+
+
+def keep_answered(
+    fn: Callable[..., Any],
+    inputs: Sequence[Component],
+    outputs: Sequence[Component],
+    *,
+    panel: gr.Accordion,
+    viewer: gr.HTML,
+    mark: str,
+) -> None:
+    """Ask when the panel is opened and, while its element `mark` is to be seen, for every new
+    trace. The first input is the trace, "" while the panel is closed."""
+    num_more = len(inputs) - 1
+    panel.expand(fn, inputs, outputs, js=ask_script(num_more), **LAST)
+    viewer.trace(fn, inputs, outputs, js=ask_if_seen_script(mark, num_more), **LAST)
 
 
 def note(element: str) -> None:
@@ -68,7 +89,18 @@ def read_asked(text: str) -> Trace:
     return trace
 
 
+def words_box() -> gr.HTML:
+    """For `in_words` as a paragraph; hidden while there is nothing to say."""
+    return gr.HTML(visible=False, elem_classes="ev-flush", apply_default_css=False)
+
+
+def say(error: EagleError) -> dict[str, Any]:
+    """What a `words_box` is to show."""
+    return gr.update(value=paragraph(in_words(error)), visible=True)
+
+
 def in_words(error: EagleError) -> str:
-    """For a text box, which shows its words and runs nothing."""
+    """Plain text that may quote a file: for a text box as it is, for HTML through `paragraph`,
+    never for Markdown, which would load a picture that a file names."""
     text = str(error)
     return text[:1].upper() + text[1:]

@@ -10,11 +10,12 @@ import gradio as gr
 
 from app.pages.asking import (
     QUIET,
-    ask_if_seen_script,
     ask_script,
-    in_words,
+    keep_answered,
     read_asked,
+    say,
     trace_box,
+    words_box,
 )
 from app.views.head_report import report_markup
 from eagle_core.errors import EagleError
@@ -32,13 +33,12 @@ def add_head_report(viewer: gr.HTML) -> None:
     asked = trace_box()
     with gr.Accordion("Where the head fails", open=False, elem_id="head-report-panel") as panel:
         gr.HTML(HEAD, elem_classes="ev-flush", apply_default_css=False)
-        said = gr.Markdown(visible=False)
+        said = words_box()
         table = gr.HTML(elem_classes="ev-flush", apply_default_css=False)
         with gr.Row(elem_classes="ev-actions"):
             for form in FILES:
-                _add_export(form)
-    panel.expand(draw_report, asked, [said, table], js=ask_script(), **QUIET)
-    viewer.trace(draw_report, asked, [said, table], js=ask_if_seen_script(MARK), **QUIET)
+                _add_export(form, said)
+    keep_answered(draw_report, [asked], [said, table], panel=panel, viewer=viewer, mark=MARK)
 
 
 def draw_report(asked: str) -> tuple[Any, Any]:
@@ -48,22 +48,24 @@ def draw_report(asked: str) -> tuple[Any, Any]:
     try:
         return gr.update(visible=False), report_markup(report_on([read_asked(asked)]))
     except EagleError as error:
-        return gr.update(value=in_words(error), visible=True), ""
+        return say(error), ""
 
 
-def write_report(form: str, asked: str) -> str:
-    """The report as a file's text, empty where there is none."""
+def write_report(form: str, asked: str) -> tuple[Any, str]:
+    """Words where there is no report, and the report as a file's text, else empty."""
     try:
-        return FORMS[form](report_on([read_asked(asked)]))
-    except EagleError:
-        return ""
+        return gr.update(visible=False), FORMS[form](report_on([read_asked(asked)]))
+    except EagleError as error:
+        return say(error), ""
 
 
-def _add_export(form: str) -> None:
+def _add_export(form: str, said: gr.HTML) -> None:
     """The server writes the text, the browser makes it a file."""
     asked, text = trace_box(), gr.Textbox(visible=False, label="The report as text")
     button = gr.Button(f"Save as {form.upper()}", size="sm", min_width=110)
-    written = button.click(partial(write_report, form), asked, text, js=ask_script(), **QUIET)
+    written = button.click(
+        partial(write_report, form), asked, [said, text], js=ask_script(), **QUIET
+    )
     written.then(None, text, None, js=_save_script(form), api_visibility="private")
 
 

@@ -14,9 +14,9 @@ import gradio as gr
 
 from app.pages.asking import (
     QUIET,
-    ask_if_seen_script,
     ask_script,
     in_words,
+    keep_answered,
     read_asked,
     trace_box,
 )
@@ -99,8 +99,8 @@ def add_tree_editor(viewer: gr.HTML, form: Form) -> gr.Button:
             use = gr.Button("Run this tree", variant="primary", min_width=140, elem_id="run-tree")
     inputs, shown = [asked, text, picked, place], [picture, worth, text, picked, place]
     script = ask_script(3)
-    gr.on([panel.expand, text.submit, picked.input], show, inputs, shown, js=script, **QUIET)
-    viewer.trace(show_if_seen, inputs, shown, js=ask_if_seen_script(MARK, 3), **QUIET)
+    keep_answered(show_if_seen, inputs, shown, panel=panel, viewer=viewer, mark=MARK)
+    gr.on([text.submit, picked.input], show, inputs, shown, js=script, **QUIET)
     picture.pick(pick, inputs, shown, js=script, **QUIET)
     taken.click(take_tree, inputs, shown, js=script, **QUIET)
     for name, button in buttons.items():

@@ -13,11 +13,12 @@ import gradio as gr
 
 from app.links import BOUNDS
 from app.pages.asking import (
-    QUIET,
+    LAST,
     ask_if_seen_script,
     ask_script,
     heading,
     in_words,
+    keep_answered,
     note,
     read_asked,
     trace_box,
@@ -37,7 +38,7 @@ FOLDER = Path(__file__).parents[2] / "assets" / "whatif"
 RUNS = FOLDER / "walks.json"
 OWN = "The clock of this trace"
 HERE = "This machine, as measured"
-TREE_MARK, STEP_MARK = "what-if-tree", "what-if-step"
+MARK = "what-if"
 SIZES = "Speedup by size of the tree"
 SIZES_FORMULA = (
     "τ · plain ms per step ÷ ms per step, for chains and for EAGLE's static tree cut to its best "
@@ -48,7 +49,7 @@ LAWS_FORMULA = (
     "After the node picked in the viewer where the walk visited it, else after the root: its "
     "most probable tokens as recorded, and at the other temperature."
 )
-PLACE = "document.querySelector('.eagle-viewer')?.state?.view"
+PLACE = "document.querySelector('.eagle-viewer')?.state?.view ?? null"
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +136,7 @@ def _curve_of_recordings(recordings: Sequence[Recorded]) -> LatencyCurve:
 def add_what_if_panel(viewer: gr.HTML, runner: Runner, recordings: Sequence[Recorded]) -> None:
     known = what_is_known(recordings, lambda: runner.profile)
     with gr.Accordion("What if", open=False, elem_classes="ev-charts") as panel:
-        note(TREE_MARK)
+        note(MARK)
         _add_trees(viewer, panel, known)
         _add_temperatures(viewer, panel)
 
@@ -152,11 +153,9 @@ def _add_trees(viewer: gr.HTML, panel: gr.Accordion, known: Known) -> None:
         with gr.Column(min_width=300, elem_classes="ev-figure"):
             heading(SIZES, SIZES_FORMULA)
             plot = gr.Plot(show_label=False, elem_id="if-speedup", container=False)
-    answering = {"fn": partial(answer_tree, known), "outputs": [answer, plot], **QUIET}
-    inputs = [asked, tree, clock]
-    panel.expand(inputs=inputs, js=ask_script(2), **answering)
-    viewer.trace(inputs=inputs, js=ask_if_seen_script(TREE_MARK, 2), **answering)
-    gr.on([tree.input, clock.input], inputs=inputs, js=ask_script(2), **answering)
+    fn, inputs, outputs = partial(answer_tree, known), [asked, tree, clock], [answer, plot]
+    keep_answered(fn, inputs, outputs, panel=panel, viewer=viewer, mark=MARK)
+    gr.on([tree.input, clock.input], fn, inputs, outputs, js=ask_script(2), **LAST)
 
 
 def _add_temperatures(viewer: gr.HTML, panel: gr.Accordion) -> None:
@@ -170,21 +169,18 @@ def _add_temperatures(viewer: gr.HTML, panel: gr.Accordion) -> None:
             elem_id="if-heat",
         )
         freeze = gr.Button("Take the step on show", elem_id="if-freeze", size="sm", scale=0)
-    place = gr.JSON(visible=False)
+    place = gr.JSON(visible=False, label="The step that was taken")
     with gr.Row():
         with gr.Column(min_width=300):
             answer = _answer("if-step")
         with gr.Column(min_width=300, elem_classes="ev-figure"):
             heading(LAWS, LAWS_FORMULA)
             plot = gr.Plot(show_label=False, elem_id="if-laws", container=False)
-    answering = {"fn": answer_temperature, "outputs": [answer, plot], **QUIET}
-    inputs = [asked, temperature, place]
-    script = f"(...all) => [...({ask_script(1)})(...all), {PLACE}]"
-    panel.expand(inputs=inputs, js=script, **answering)
-    # A slider moved by keys is never released; one that is dragged ends with its release.
-    temperature.input(inputs=inputs, js=script, trigger_mode="always_last", **answering)
-    ends = [freeze.click, temperature.release]
-    gr.on(ends, inputs=inputs, js=script, trigger_mode="multiple", **answering)
+    fn, inputs, outputs = answer_temperature, [asked, temperature, place], [answer, plot]
+    for takes in (panel.expand, viewer.trace, freeze.click):
+        taken = takes(None, None, place, js=f"() => {PLACE}", **LAST)
+        taken.then(fn, inputs, outputs, js=ask_if_seen_script(MARK, 2), **LAST)
+    temperature.input(fn, inputs, outputs, js=ask_script(2), **LAST)
 
 
 def _answer(name: str) -> gr.HTML:
@@ -205,7 +201,9 @@ def answer_tree(known: Known, text: str, tree: str, clock: str) -> tuple[Any, An
 
 
 def answer_temperature(text: str, temperature: float, place: object) -> tuple[Any, Any]:
-    """As `answer_tree`, for the step that the viewer shows; `place` is the viewer's own word."""
+    """As `answer_tree`, for the step that was taken; `place` is the viewer's own word."""
+    if not text:
+        return gr.skip(), gr.skip()
     try:
         trace = read_asked(text)
         number, node = _read_place(place)

@@ -7,21 +7,21 @@ import { milliseconds } from "./text.js";
 import { summary } from "./why.js";
 
 const MAX_LINK_PROMPT = 1500; // characters; longer links are cut by mail programs and chats
+const json = JSON.stringify;
 
-/** One line per fact: where a trace was made and with what. */
+/** One line per fact, whatever a file says: where a trace was made and with what. */
 export function provenance(state) {
   const { environment, settings, created, prompt, earlier, cite } = state;
   const { target, head, device, dtype, threads, versions } = environment;
-  const programs = Object.entries(versions ?? {}).map(([name, version]) => `${name} ${version}`).join(", ");
   return [
     `target ${target}, head ${head}`,
-    `${device}, ${dtype}, ${threads} threads${programs ? `, ${programs}` : ""}`,
-    Object.entries(settings).map(([name, value]) => `${name.replaceAll("_", " ")} ${JSON.stringify(value)}`).join(", "),
+    [device, dtype, `${threads} threads`, ...Object.entries(versions ?? {}).map((pair) => pair.join(" "))].join(", "),
+    Object.entries(settings).map(([name, value]) => `${name.replaceAll("_", " ")} ${json(value)}`).join(", "),
     ...(isLossy(state) ? ["this rule CHANGES THE TEXT'S LAW"] : []),
     `recorded ${created ?? "just now"} with EAGLE, step by step`,
-    `prompt ${JSON.stringify(prompt)}${earlier.length ? `, after ${JSON.stringify(earlier)}` : ""}`,
+    `prompt ${json(prompt)}${earlier.length ? `, after ${json(earlier)}` : ""}`,
     ...(cite ? [`cite ${cite}`] : []),
-  ];
+  ].map((line) => line.replace(/[^\S ]+/g, " "));
 }
 
 /** The step in view as an indented tree of plain text. */
@@ -52,12 +52,12 @@ export function runCsv(state) {
 }
 
 /** As a JSON string within a CSV cell: blanks stay visible, and no spreadsheet takes it for a formula. */
-const cell = (text) => `"${JSON.stringify(text).replaceAll('"', '""')}"`;
+const cell = (text) => `"${json(text).replaceAll('"', '""')}"`;
 
 /** Python that repeats the run with this project's engine; JSON's texts and numbers are Python's, too. */
 export function pythonSnippet(state) {
   const { settings, prompt, earlier } = state;
-  const options = Object.entries(settings).map(([name, value]) => `    ${name}=${name === "stop" ? `tuple(${JSON.stringify(value)})` : JSON.stringify(value)},`);
+  const options = Object.entries(settings).map(([name, value]) => `    ${name}=${name === "stop" ? `tuple(${json(value)})` : json(value)},`);
   return `${provenance(state).slice(0, 2).map((line) => `# ${line}\n`).join("")}from eagle_core import RunOptions, Turn, dump_trace
 from eagle_core.workbench import Workbench
 
@@ -65,8 +65,8 @@ bench = Workbench.load()  # or target=…, head=…, device=…, dtype=…
 options = RunOptions(
 ${options.join("\n")}
 )
-earlier = [Turn(**turn) for turn in ${JSON.stringify(earlier)}]
-recording = bench.race(${JSON.stringify(prompt)}, options, earlier=earlier)
+earlier = [Turn(**turn) for turn in ${json(earlier)}]
+recording = bench.race(${json(prompt)}, options, earlier=earlier)
 for moment in recording:
     print(moment.method, repr("".join(moment.texts)))
 trace = recording.trace()
@@ -77,14 +77,11 @@ print(dump_trace(trace), file=open("trace.json", "w", encoding="utf-8"))
 
 /** The part after "#" of a link to this place: the recording by name, or what it takes to run it again. */
 export function linkHash({ recording, settings, prompt, earlier, view }) {
-  const values = new URLSearchParams(recording ? { run: recording } : {});
-  const asked = { prompt, ...settings };
-  if (earlier.length || prompt.length > MAX_LINK_PROMPT) delete asked.prompt; // a follow-up alone would ask something else
-  for (const [name, value] of Object.entries(asked)) if (value.length !== 0) values.set(name, Array.isArray(value) ? JSON.stringify(value) : value);
-  values.set("lane", view.lane);
-  values.set("step", view.step + 1);
-  if (view.node !== null) values.set("node", view.node);
-  return `#${values}`;
+  const { lane, step, node } = view;
+  const isAlone = !earlier.length && prompt.length <= MAX_LINK_PROMPT; // a follow-up alone would ask something else
+  const parts = { run: recording, prompt: isAlone ? prompt : null, ...settings, lane, step: step + 1, node };
+  const values = Object.entries(parts).flatMap(([name, value]) => ((value ?? null) === null ? [] : [[name, Array.isArray(value) ? json(value) : value]]));
+  return `#${new URLSearchParams(values)}`;
 }
 
 /** The parts of a link; nothing of it is trusted: places are cut to numbers here, the rest is checked by the server. */

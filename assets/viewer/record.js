@@ -109,7 +109,7 @@ function law(columns, name) {
   if (tokens.length > MAX_TOP) fail(`a law of ${tokens.length} tokens`, `at most ${MAX_TOP}`);
 }
 
-/** The trace in `content`, checked; throws a RecordError. */
+/** The trace in `content`, checked, of its settings those known here; throws a RecordError. */
 export function readTrace(content) {
   if (content.length > MAX_BYTES) fail(`a trace of ${content.length} characters`, `at most ${MAX_BYTES}`);
   let trace;
@@ -124,5 +124,6 @@ export function readTrace(content) {
   const asked = version < 2 ? settings : { ...settings, ...sinceTwo };
   if (version < 3) trace.earlier = [];
   fields({ prompt: text, earlier: each(fields({ role: text, content: text })), created: text, settings: fields(asked), environment, pieces, lanes: each(lane) })(trace, "trace");
+  trace.settings = Object.fromEntries(Object.keys(asked).map((name) => [name, trace.settings[name]]));
   return trace;
 }

@@ -26,6 +26,7 @@ test("a link brings back run, options, step and node", () => {
 test("a link carries stop strings, but no prompt that is too long or follows a conversation", () => {
   const state = opened([eagleStep()], { stop: ["END", "#"] });
   assert.deepEqual(JSON.parse(readLink(linkHash(state)).ask.stop), ["END", "#"]);
+  assert.equal(readLink(linkHash(opened([eagleStep()], { stop: [] }))).ask.stop, "[]", "else the form would keep its own");
   const follower = { ...state, earlier: [{ role: "user", content: "a" }] };
   for (const other of [follower, { ...state, prompt: "x".repeat(2000) }]) {
     const { ask } = readLink(linkHash(other));
@@ -83,6 +84,15 @@ test("the snippet repeats the run's options", () => {
   const snippet = pythonSnippet(opened([eagleStep()], { seed: 3, stop: ["END"] }));
   for (const option of ['seed=3,', 'tree="tree:8",', 'rule="greedy",', 'stop=tuple(["END"]),']) assert.ok(snippet.includes(`\n    ${option}\n`));
   assert.match(snippet, /earlier = \[Turn\(\*\*turn\) for turn in \[\]\]\n.*bench.race\("Hi", options, earlier=earlier\)/);
+});
+
+test("whatever a file says stays behind its # and within its quotes", () => {
+  const evil = "x\nimport os\r\n=1+1\u2028";
+  const state = opened();
+  Object.assign(state.environment, { target: evil, head: evil, device: evil, dtype: evil, versions: { [evil]: evil } });
+  Object.assign(state, { prompt: evil, created: evil, cite: evil, earlier: [{ role: evil, content: evil }] });
+  for (const made of [pythonSnippet(state), runCsv(state)]) assert.doesNotMatch(made, /^(import os|=1)/m);
+  assert.equal(pythonSnippet(state).split("\n")[2], "from eagle_core import RunOptions, Turn, dump_trace");
 });
 
 test("two traces part where the first step differs, and it is said why", () => {

@@ -27,6 +27,11 @@ test("what is no JSON ends in a sentence, too", () => {
   }
 });
 
+test("a setting that nobody knows is left out, for a name could be code", () => {
+  const { settings } = readTrace(changed({ at: ["settings", "x=1)\nimport os #"], value: 1 }));
+  assert.deepEqual(settings, trace.settings);
+});
+
 test("the shipped recordings are read", () => {
   for (const name of ["01-code", "02-explain", "03-story-sampled"]) {
     readTrace(readFileSync(new URL(`../../assets/traces/${name}.json`, import.meta.url), "utf-8"));
