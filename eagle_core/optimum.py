@@ -124,10 +124,14 @@ def _shared_out(
     sizes: list[list[int]] = []
     for rate in reversed(rates):
         options = [
-            [(rate * below[size] + most[left - size], size) for size in range(1, left + 1)]
+            [
+                (rate * below[size] + most[left - size], size)
+                for size in range(1, left + 1)
+                if below[size] > 0 and most[left - size] >= 0
+            ]
             for left in range(max_nodes)
         ]
-        best = [(0.0, 0), *(max(row) for row in options[1:])]
+        best = [(0.0, 0), *(max(row, default=(_IMPOSSIBLE, 0)) for row in options[1:])]
         most = [kept for kept, _ in best]
         sizes.insert(0, [size for _, size in best])
     return most, sizes

@@ -83,7 +83,7 @@ class _Attempt:
 
 def report_on(traces: Sequence[Trace], *, max_misses: int = MAX_MISSES) -> HeadReport:
     """Raises `TraceError` where there is nothing to report on, or more than one head."""
-    lanes = [(trace, _eagle(trace)) for trace in traces]
+    lanes = [(trace, trace.lane("eagle")) for trace in traces]
     heads = sorted({f"{t.environment.head} on {t.environment.target}" for t in traces})
     if len(heads) != 1:
         got = f"traces of {len(heads)} heads: {', '.join(heads)}" if heads else "no trace"
@@ -114,13 +114,6 @@ def class_of(piece: str, *, before: str) -> TokenClass:
         is_inside = not piece[0].isspace() and before[-1:].isalpha()
         return "word inside" if is_inside else "word start"
     return "number" if any(letter.isnumeric() for letter in bare) else "punctuation"
-
-
-def _eagle(trace: Trace) -> Lane:
-    lanes = [lane for lane in trace.lanes if lane.method == "eagle"]
-    if not lanes:
-        raise TraceError("a trace without an EAGLE lane", expected="a run of both lanes")
-    return lanes[0]
 
 
 def _attempts(trace: Trace, lane: Lane) -> Iterator[_Attempt]:

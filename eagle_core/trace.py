@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
+from eagle_core.errors import TraceError
 from eagle_core.rules import LOSSY
 from eagle_core.tree import children_of, depths_of
 
@@ -330,7 +331,11 @@ class Trace:
     version: int = TRACE_VERSION
 
     def lane(self, method: str) -> Lane:
-        return next(lane for lane in self.lanes if lane.method == method)
+        """Raises `TraceError` where it has no such lane."""
+        for lane in self.lanes:
+            if lane.method == method:
+                return lane
+        raise TraceError(f"a trace without the lane {method}", expected="a run of both lanes")
 
     @property
     def conversation(self) -> tuple[Turn, ...]:

@@ -28,10 +28,8 @@ NUM_TOKENS = 64
 
 
 def main() -> None:
-    bench = Workbench.load(finds_tree=False)
-    examples = json.loads((ROOT / "assets" / "prompts" / "examples.json").read_text("utf-8"))
-    prompts = [*(example["prompt"] for example in examples), *MEASURING_PROMPTS]
-    runs = [run_of(bench, prompt, tree) for prompt in prompts for tree in TREES]
+    bench = Workbench.load(measures=False)
+    runs = [run_of(bench, prompt, tree) for prompt in prompts() for tree in TREES]
     record = {
         "environment": asdict(bench.environment),
         "temperature": 0.0,
@@ -39,7 +37,15 @@ def main() -> None:
         "runs": runs,
     }
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-    (ROOT / "assets" / "whatif" / "walks.json").write_text(text.replace('{"prompt"', '\n{"prompt"'))
+    lines = text.replace('{"prompt"', '\n{"prompt"')
+    (ROOT / "assets" / "whatif" / "walks.json").write_text(lines, "utf-8")
+
+
+def prompts() -> list[str]:
+    """The page's examples and those that the machine is measured with, each once."""
+    groups = json.loads((ROOT / "assets" / "prompts" / "examples.json").read_text("utf-8"))
+    examples = [example["prompt"] for group in groups for example in group["examples"]]
+    return [*dict.fromkeys((*examples, *MEASURING_PROMPTS))]
 
 
 def run_of(bench: Workbench, prompt: str, tree: str) -> dict[str, Any]:

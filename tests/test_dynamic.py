@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 
 import pytest
@@ -125,6 +126,24 @@ def test_what_could_not_be_kept_is_not_drafted_further() -> None:
     head.logits[0, 0] = torch.tensor([9.0, 8.9, 8.8, 0.0, 0.0, 0.0])
     assert grown(head, DynamicPlan(3, depth=5, top_k=3)).draft_rows == (1, 2)
     assert grown(head, DynamicPlan(4, depth=5, top_k=3)).draft_rows == (1, 3)
+
+
+@dataclass(frozen=True)
+class Doubting(DynamicPlan):
+    """Learnt, as it may happen, that a confident head is wrong and a doubtful one right."""
+
+    def chance_kept(self, depth: int, prob: float) -> float:
+        return 0.09 if prob > 0.5 else 0.85
+
+
+def test_a_choice_is_kept_only_with_the_better_ones_before_it() -> None:
+    head = Head(4, 0)
+    head.logits[:] = torch.tensor([0.60, 0.35, 0.04, 0.01]).log()
+    for num_drafts in range(1, 9):
+        tree = grown(head, Doubting(num_drafts, depth=2, top_k=3))
+        for node in tree.inner_nodes:
+            children = tree.children[node]
+            assert [tree.tokens[child] for child in children] == [*range(len(children))]
 
 
 def test_the_rows_that_the_head_read_are_noted() -> None:

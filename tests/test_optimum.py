@@ -10,7 +10,7 @@ import pytest
 
 from eagle_core.cost import UNMEASURED, Curve
 from eagle_core.optimum import Splits, best_tree
-from eagle_core.shapes import Ranks, plan_of
+from eagle_core.shapes import Ranks, plan_of, shape_of
 
 RATES = ((0.6, 0.2, 0.1), (0.5, 0.3, 0.05), (0.4, 0.1, 0.02))
 
@@ -84,3 +84,14 @@ def test_where_rows_cost_nothing_the_best_tree_is_the_largest() -> None:
     free = replace(UNMEASURED, verify=(flat, flat), level=Curve((1,), (1e-3,)), first_ms=1e-3)
     assert best_tree(free, max_nodes=20).plan.num_drafts == 19
     assert best_tree(free, is_chain=True).plan.parents == (None, *range(8))
+
+
+@pytest.mark.parametrize("is_chain", [False, True])
+@pytest.mark.parametrize("num_kept", [(27, 8, 4, 0), (27, 0, 0, 0), (0, 0, 0, 0), (1, 0, 0, 0)])
+def test_choices_that_were_never_kept_are_in_nobodys_way(
+    num_kept: tuple[int, ...], is_chain: bool
+) -> None:
+    seen = tuple((6000, kept) for kept in num_kept)
+    best = best_tree(replace(UNMEASURED, kept_by_rank=(seen, seen)), is_chain=is_chain)
+    assert best.tau >= 1.0
+    assert all(0 <= rank < 4 for ranks in shape_of(best.plan) for rank in ranks)

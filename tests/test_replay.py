@@ -362,6 +362,7 @@ def test_the_command_replays_several_plans_and_writes_the_figures(
     [
         (["--count", "0"], "--count 0; expected at least 1"),
         (["--tree", "chain:3,bush"], "tree 'bush'"),
+        (["--tree", "auto"], "--tree auto; expected trees that are the same"),
         (["--max-new-tokens", "0"], "max_new_tokens 0"),
     ],
 )

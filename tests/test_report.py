@@ -109,7 +109,7 @@ def test_two_heads_are_never_mixed() -> None:
         report_on([made(), other])
     with pytest.raises(TraceError, match="no trace; expected traces of one head"):
         report_on([])
-    with pytest.raises(TraceError, match="without an EAGLE lane"):
+    with pytest.raises(TraceError, match="without the lane eagle"):
         report_on([replace(made(), lanes=made().lanes[:1])])
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from made import chain_step, lane, plain_and_eagle, prefill, step, trace
 
+from eagle_core.errors import TraceError
 from eagle_core.trace import AcceptanceCount, Lane, StopReason, first_difference
 
 EAGLE = plain_and_eagle().lane("eagle")
@@ -107,7 +108,7 @@ def test_there_is_no_speedup_unless_both_lanes_decoded() -> None:
 
 def test_lanes_are_found_by_their_method() -> None:
     assert plain_and_eagle().lane("eagle").method == "eagle"
-    with pytest.raises(StopIteration):
+    with pytest.raises(TraceError, match="without the lane medusa"):
         plain_and_eagle().lane("medusa")
 
 

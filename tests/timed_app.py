@@ -31,8 +31,8 @@ class TimedBench:
         self.environment = bench.environment
         self.profile = bench.profile
 
-    def race(self, *asked: Any) -> TimedRecording:
-        return TimedRecording(self._bench.race(*asked), self._log)
+    def race(self, *asked: Any, **named: Any) -> TimedRecording:
+        return TimedRecording(self._bench.race(*asked, **named), self._log)
 
 
 class TimedRecording:
@@ -60,7 +60,7 @@ def main() -> None:
             return TimedBench(FakeBench(pace=1.0), Path(sys.argv[2]))
         from eagle_core.workbench import Workbench
 
-        bench = Workbench.load(progress=progress, finds_tree=False)
+        bench = Workbench.load(progress=progress, measures=False)
         return TimedBench(bench, Path(sys.argv[2]))
 
     demo = build_demo(runner=Runner(load), recordings=[])

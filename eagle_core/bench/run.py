@@ -135,7 +135,7 @@ def run_question(
     length = plain.max_new_tokens
     lanes: dict[str, Callable[[], Ran]] = {
         "plain": lambda: run_lane("plain", bench.plain(prompt, plain)),
-        **{o.tree: partial(run_lane, o.tree, bench.eagle(prompt, o)) for o in options},
+        **{o.tree: partial(run_eagle, bench, prompt, o) for o in options},
         **{r.name: partial(run_rival, r, prompt, max_new_tokens=length) for r in rivals},
     }
     names = [*lanes]
@@ -164,6 +164,11 @@ class Ran:
 
     lane: Lane
     figures: LaneFigures
+
+
+def run_eagle(bench: Workbench, prompt: list[int], options: RunOptions) -> Ran:
+    """Opens the lane when its turn has come, so that one cache at a time is in memory."""
+    return run_lane(options.tree, bench.eagle(prompt, options))
 
 
 def run_lane(name: str, events: Iterable[Event]) -> Ran:

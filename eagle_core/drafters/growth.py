@@ -112,9 +112,10 @@ class Growth:
         tokens = top.indices if self._vocabulary is None else self._vocabulary[top.indices]
         rows = zip(self.frontier, counts, tokens.tolist(), top.values.tolist(), strict=True)
         for node, count, row, log_probs in rows:
+            chance = 1.0
             for rank, (token, log_prob) in enumerate(zip(row[:count], log_probs, strict=False)):
                 if log_prob > -math.inf:
-                    self._add(node, token, rank, log_prob)
+                    chance = self._add(node, token, rank, log_prob, at_most=chance)
 
     def _add_drawn(self, logits: Tensor) -> None:
         """Siblings drawn from each node's law, (R, V'), one after the other."""
@@ -130,10 +131,15 @@ class Growth:
                 if self._plan.siblings == "without_replacement":
                     left = without(left, number)
 
-    def _add(self, parent: int, token: int, rank: int, log_prob: float) -> None:
+    def _add(
+        self, parent: int, token: int, rank: int, log_prob: float, *, at_most: float = 1.0
+    ) -> float:
+        """The chance that it is noted with. A choice is never worth more than the better one
+        before it: a plan that keeps some of them keeps the first ones, and ranks stay true."""
         depth = self._made.depths[parent] + 1
-        chance = self._plan.chance_kept(depth, math.exp(log_prob))
+        chance = min(self._plan.chance_kept(depth, math.exp(log_prob)), at_most)
         self._made.add(parent, token, rank=rank, log_prob=log_prob, chance=chance)
+        return chance
 
     def _drafted(self) -> Iterator[tuple[int, ...]]:
         """Per frontier node the tokens on its path, the root's left out; made when asked for."""

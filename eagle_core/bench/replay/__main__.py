@@ -19,6 +19,7 @@ from eagle_core.bench.replay.running import Replayed, answers_to, joined, replay
 from eagle_core.cli import add_model_flags, load_workbench, run_entry
 from eagle_core.errors import OptionError
 from eagle_core.options import RunOptions
+from eagle_core.plans import OF_THIS_MACHINE
 from eagle_core.progress import progress_on_stderr
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def wanted_plans(options: argparse.Namespace) -> tuple[str, ...]:
     """Refuses wrong flags before anything is loaded."""
     plans = tuple(dict.fromkeys(options.tree.split(",")))
     for plan in plans:
+        if plan in OF_THIS_MACHINE:
+            raise OptionError(f"--tree {plan}", expected="trees that are the same on any machine")
         RunOptions(max_new_tokens=options.max_new_tokens, tree=plan)
     if options.count is not None and options.count < 1:
         raise OptionError(f"--count {options.count}", expected="at least 1")
