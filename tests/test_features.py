@@ -83,6 +83,21 @@ def test_features_of_another_corpus_or_target_are_refused(
         FeatureStore(folder, corpus=corpus, spec=target.spec)
 
 
+def test_a_store_that_lost_rows_is_refused_instead_of_filled_with_zeros(
+    corpus: Corpus, target: ToyTarget, tmp_path: Path
+) -> None:
+    compute_features(corpus, target, tmp_path, max_tokens=13)
+    rows, refusal = tmp_path / ROWS, r"shorter than its index says .*; expected at least"
+    left = rows.read_bytes()[:-1]
+    rows.write_bytes(left)
+    with pytest.raises(CorpusError, match=refusal):
+        compute_features(corpus, target, tmp_path)
+    assert rows.read_bytes() == left
+    rows.unlink()
+    with pytest.raises(CorpusError, match=refusal):
+        compute_features(corpus, target, tmp_path)
+
+
 def test_tapped_states_are_kept_side_by_side_and_found_across_folders(
     corpus: Corpus, target: ToyTarget, store: FeatureStore, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from benches import tiny_bench
 from proofs import world
+from safetensors.torch import load_file, save_file
 from training_toys import (
     LENGTHS,
     D,
@@ -113,6 +114,17 @@ def test_a_head_comes_back_from_its_folder_in_medusas_own_names(tmp_path: Path) 
         (tmp_path / "config.json").write_text(json.dumps(config | change))
         with pytest.raises(HeadError, match=r"Medusa config|num_blocks 0"):
             load_head(tmp_path, spec=spec)
+
+
+def test_a_copy_of_the_targets_embedding_beside_the_blocks_is_named_and_refused(
+    tmp_path: Path,
+) -> None:
+    target = ToyTarget()
+    save_head(tmp_path, seeded_medusa(), dtype=torch.float32)
+    weights = load_file(tmp_path / "model.safetensors")
+    save_file(weights | {"embed_tokens.weight": target.weight}, tmp_path / "model.safetensors")
+    with pytest.raises(HeadError, match=r"also holds embed_tokens\.weight; expected"):
+        load_head(tmp_path, spec=target.spec, embedding=target.embedding())
 
 
 @torch.no_grad()

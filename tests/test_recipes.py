@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from eagle_core.drafters.heads import load_head
 from eagle_core.targets.loading import load_target
 from eagle_core.training.__main__ import main, parsed
-from eagle_core.training.making import SHIPPED_CORPUS
+from eagle_core.training.making import SHIPPED_CORPUS, make
 from eagle_core.training.recipes import RECIPES
 
 ROOT = Path(__file__).parent.parent
@@ -74,6 +76,33 @@ def test_every_recipe_is_flags_that_the_trainer_knows() -> None:
         for flags in recipe.runs:
             shared = ["train", "--corpus", "x", "--method", recipe.method]
             assert parsed([*shared, *flags.split()]).steps > 0
+
+
+def test_a_tiny_head_does_not_lie_where_the_whole_recipe_would_take_it_for_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert heads_of("recipe", "medusa", "--tiny") == [Path("runs/tiny-medusa/medusa")]
+    card = Path("runs/tiny-medusa/medusa/README.md")
+    card.parent.mkdir(parents=True)
+    card.touch()
+    assert heads_of("recipe", "medusa", "--tiny") == []
+    assert heads_of("recipe", "medusa") == [Path("runs/medusa/medusa")]
+
+
+def heads_of(*recipe: str) -> list[Path]:
+    """The heads that a recipe's commands would train, none of which is run."""
+    heads = []
+
+    def noted(words: Sequence[str]) -> argparse.Namespace:
+        stage = parsed(words)
+        if words[0] == "train":
+            heads.append(stage.head)
+        stage.command = lambda _: None
+        return stage
+
+    make(parsed(recipe), parse=noted)
+    return heads
 
 
 def test_the_shipped_corpus_is_there() -> None:

@@ -171,13 +171,13 @@ def head_of(config: AnyConfig) -> Head:
 
 def _without_copy(checkpoint: Checkpoint, of_target: Tensor) -> Checkpoint:
     """Many heads carry the target's embeddings, (V, D), in the precision of their file."""
-    own = checkpoint.weights[EMBEDDING]
+    own, config = checkpoint.weights[EMBEDDING], checkpoint.config
+    if isinstance(config, MedusaConfig):  # has no place for one, as is said once it is built
+        return checkpoint
     if of_target.shape != own.shape or not _is_close(own, of_target):
         return checkpoint
     rest = {name: weight for name, weight in checkpoint.weights.items() if name != EMBEDDING}
-    assert not isinstance(checkpoint.config, MedusaConfig), "it brings no embedding"
-    config = replace(checkpoint.config, owns_embedding=False)
-    return replace(checkpoint, config=config, weights=rest)
+    return replace(checkpoint, config=replace(config, owns_embedding=False), weights=rest)
 
 
 def _is_close(own: Tensor, other: Tensor) -> bool:

@@ -76,7 +76,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 def _recipe_flags(flags: argparse.ArgumentParser) -> None:
     add = flags.add_argument
     add("name", choices=RECIPES, help="of the head")
-    add("--out", type=Path, help="folder of everything; left out: runs/NAME")
+    add("--out", type=Path, help="folder of everything; left out: runs/NAME or runs/tiny-NAME")
     add("--corpus", type=Path, help="left out: the shipped one, or one that the target writes")
     add("--tiny", action="store_true", help="a few tokens and steps, to see that all of it works")
     _place_flags(flags)

@@ -46,6 +46,11 @@ class FeatureIndex:
         named = None if taps == (spec.last_state,) else taps
         return cls(corpus.digest, spec.name, spec.width, dtype, taps=named)
 
+    @property
+    def num_columns(self) -> int:
+        """K·D, of one row."""
+        return self.width * (len(self.taps) if self.taps else 1)
+
 
 class FeatureStore:
     """Read-only rows of one or more finished, or partly finished, folders."""
@@ -94,18 +99,26 @@ def _open(folder: Path, corpus: Corpus, spec: TargetSpec) -> _Part:
         raise CorpusError(
             f"no features in {folder}", hint="`python -m eagle_core.training features` first"
         )
-    taps = index.taps or (spec.last_state,)
-    shape = (index.num_tokens_done, len(taps) * index.width)
+    check_rows(folder, index)
+    path, shape = folder / ROWS, (index.num_tokens_done, index.num_columns)
     try:
-        rows: NDArray[np.float16] = np.memmap(
-            folder / ROWS, dtype=np.float16, mode="r", shape=shape
-        )
-    except (OSError, ValueError) as error:
+        rows: NDArray[np.float16] = np.memmap(path, dtype=np.float16, mode="r", shape=shape)
+    except OSError as error:
+        raise CorpusError(f"{path} cannot be read ({error})") from None
+    return _Part(index, index.taps or (spec.last_state,), rows)
+
+
+def check_rows(folder: Path, index: FeatureIndex) -> None:
+    """Raises CorpusError in one sentence unless all the rows that the index counts are there."""
+    path = folder / ROWS
+    found = path.stat().st_size if path.exists() else 0
+    expected = index.num_tokens_done * index.num_columns * np.dtype(np.float16).itemsize
+    if found < expected:
         raise CorpusError(
-            f"{folder / ROWS} is shorter than its index says ({error})",
+            f"{path} is shorter than its index says ({found} bytes)",
+            expected=f"at least {expected}",
             hint="deleting the folder and computing the features again",
-        ) from None
-    return _Part(index, taps, rows)
+        )
 
 
 def read_index(

@@ -26,6 +26,7 @@ from eagle_core.training.feature_store import (
     ROWS,
     FeatureIndex,
     FeatureStore,
+    check_rows,
     read_index,
     write_index,
 )
@@ -54,7 +55,9 @@ def compute_features(
     taps = taps or (target.spec.last_state,)
     _check_taps(taps, target.spec)
     index = FeatureIndex.of(corpus, target.spec, taps)
-    done = (read_index(folder, index) or index).num_tokens_done
+    earlier = read_index(folder, index) or index
+    check_rows(folder, earlier)
+    done = earlier.num_tokens_done
     limit = corpus.num_conversations_within(max_tokens or corpus.num_tokens)
     longest = int(corpus.lengths[:limit].max(initial=0))
     if longest > target.spec.max_positions:
@@ -82,13 +85,12 @@ def _write(
     bar: tqdm[Any],
 ) -> None:
     """Append rows after the `done` ones, and count them once they are on the disk."""
-    num_columns = index.width * len(index.taps or (None,))
     path, pending = folder / ROWS, 0
     with plain_words(path):
         folder.mkdir(parents=True, exist_ok=True)
         path.touch()
     with path.open("rb+") as file:
-        file.truncate(done * num_columns * 2)
+        file.truncate(done * index.num_columns * 2)
         file.seek(0, os.SEEK_END)
         for features in computed:
             with plain_words(path):

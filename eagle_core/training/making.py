@@ -29,7 +29,7 @@ TINY_RUN = ("--steps", "3", "--batch-tokens", "300", "--held-out", "2", "--draft
 
 def make(options: argparse.Namespace, *, parse: Parse) -> None:
     """Run what is left of the recipe; `parse` understands the trainer's own commands."""
-    options.out = options.out or Path("runs") / options.name
+    options.out = options.out or Path("runs") / f"{'tiny-' if options.tiny else ''}{options.name}"
     corpus = _corpus(options)
     for words in _commands(options, corpus):
         stage = parse(words)
