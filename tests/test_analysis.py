@@ -19,6 +19,7 @@ from app.pages.head_report import draw_report
 from app.pages.what_if import HERE, OWN, answer_temperature, answer_tree, what_is_known
 from app.replay import load_recordings
 from app.views.charts import CHARTS
+from app.views.markup import table
 from eagle_core.cost import UNMEASURED
 from eagle_core.errors import TraceError
 from eagle_core.options import RunOptions
@@ -195,3 +196,7 @@ def test_damaged_knowledge_is_left_out(
     assert what_is_known((), lambda: None).names == [OWN, HERE]
     assert "left out a.json" in caplog.text
     assert "left out walks.json" in caplog.text
+
+
+def test_a_column_without_a_name_is_announced_as_no_header() -> None:
+    assert "<td></td><th" in table("Caption", ("", "τ"), [("row", "2.0")])

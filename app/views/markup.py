@@ -26,8 +26,10 @@ def paragraph(text: str, *, kind: str = "ev-note") -> str:
 
 
 def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """The first cell of a row names it."""
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
+    """The first cell of a row names it; a column without a name has no header."""
+    head = "".join(
+        f'<th scope="col">{escape(cell)}</th>' if cell else "<td></td>" for cell in header
+    )
     body = "".join(_row(row) for row in rows)
     return (
         f'<div class="ev-facts-table"><table><caption>{escape(caption)}</caption>'
