@@ -18,8 +18,8 @@ from app.pages.analysis import draw_run
 from app.pages.head_report import draw_report
 from app.pages.what_if import HERE, OWN, answer_temperature, answer_tree, what_is_known
 from app.replay import load_recordings
+from app.views import markup
 from app.views.charts import CHARTS
-from app.views.markup import table
 from eagle_core.cost import UNMEASURED
 from eagle_core.errors import TraceError
 from eagle_core.options import RunOptions
@@ -199,4 +199,4 @@ def test_damaged_knowledge_is_left_out(
 
 
 def test_a_column_without_a_name_is_announced_as_no_header() -> None:
-    assert "<td></td><th" in table("Caption", ("", "τ"), [("row", "2.0")])
+    assert "<td></td><th" in markup.table("Caption", ("", "τ"), [("row", "2.0")])

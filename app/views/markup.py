@@ -27,14 +27,16 @@ def paragraph(text: str, *, kind: str = "ev-note") -> str:
 
 def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """The first cell of a row names it; a column without a name has no header."""
-    head = "".join(
-        f'<th scope="col">{escape(cell)}</th>' if cell else "<td></td>" for cell in header
-    )
+    head = "".join(_column(name) for name in header)
     body = "".join(_row(row) for row in rows)
     return (
         f'<div class="ev-facts-table"><table><caption>{escape(caption)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def _column(name: str) -> str:
+    return f'<th scope="col">{escape(name)}</th>' if name else "<td></td>"
 
 
 def _row(cells: Sequence[str]) -> str:
