@@ -24,6 +24,7 @@ from eagle_core.training.making import SHIPPED_CORPUS, make
 from eagle_core.training.recipes import RECIPES
 
 ROOT = Path(__file__).parent.parent
+SHIPPED_RECORD = ROOT / "assets" / "heads" / "smollm2-135m-instruct" / "eagle" / "training.json"
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +77,16 @@ def test_every_recipe_is_flags_that_the_trainer_knows() -> None:
         for flags in recipe.runs:
             shared = ["train", "--corpus", "x", "--method", recipe.method]
             assert parsed([*shared, *flags.split()]).steps > 0
+
+
+def test_the_eagle_recipe_takes_the_steps_that_the_records_of_the_shipped_head_tell() -> None:
+    record, taken = json.loads(SHIPPED_RECORD.read_text()), []
+    while record is not None:
+        taken.insert(0, record["progress"]["step"])
+        record = record["began_with"]
+    shared = ["train", "--corpus", "x"]
+    runs = [parsed([*shared, *flags.split()]) for flags in RECIPES["eagle"].runs]
+    assert [run.steps for run in runs] == taken
 
 
 def test_a_tiny_head_does_not_lie_where_the_whole_recipe_would_take_it_for_its_own(
