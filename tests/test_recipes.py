@@ -101,19 +101,28 @@ def test_a_tiny_head_does_not_lie_where_the_whole_recipe_would_take_it_for_its_o
     assert heads_of("recipe", "medusa") == [Path("runs/medusa/medusa")]
 
 
+def test_only_the_run_that_ends_a_recipe_is_told_its_name() -> None:
+    named = [run.recipe for run in runs_of("recipe", "eagle", "--tiny", "--out", "absent")]
+    assert named == [None, None, "eagle"]
+
+
 def heads_of(*recipe: str) -> list[Path]:
-    """The heads that a recipe's commands would train, none of which is run."""
-    heads = []
+    return [run.head for run in runs_of(*recipe)]
+
+
+def runs_of(*recipe: str) -> list[argparse.Namespace]:
+    """What a recipe would have trained; none of it is."""
+    runs = []
 
     def noted(words: Sequence[str]) -> argparse.Namespace:
         stage = parsed(words)
         if words[0] == "train":
-            heads.append(stage.head)
+            runs.append(stage)
         stage.command = lambda _: None
         return stage
 
     make(parsed(recipe), parse=noted)
-    return heads
+    return runs
 
 
 def test_the_shipped_corpus_is_there() -> None:

@@ -119,6 +119,7 @@ def _run_flags(flags: argparse.ArgumentParser) -> None:
     add("--held-out", type=int, help="validate on only so many held-out conversations")
     add("--about-corpus", default=ABOUT_CORPUS, help="the card's words on where the text is from")
     add("--machine", default=f"{os.cpu_count()} CPU cores", help="the card's word for it")
+    add("--recipe", choices=RECIPES, help="the card's word on which recipe this run ends")
 
 
 def _training_flags(flags: argparse.ArgumentParser) -> None:
