@@ -24,6 +24,7 @@ from eagle_core.training.making import SHIPPED_CORPUS, make
 from eagle_core.training.recipes import RECIPES
 
 ROOT = Path(__file__).parent.parent
+SHIPPED_RECORD = ROOT / "assets" / "heads" / "smollm2-135m-instruct" / "eagle" / "training.json"
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,16 @@ def test_every_recipe_is_flags_that_the_trainer_knows() -> None:
             assert parsed([*shared, *flags.split()]).steps > 0
 
 
+def test_the_eagle_recipe_takes_the_steps_that_the_records_of_the_shipped_head_tell() -> None:
+    record, taken = json.loads(SHIPPED_RECORD.read_text()), []
+    while record is not None:
+        taken.insert(0, record["progress"]["step"])
+        record = record["began_with"]
+    shared = ["train", "--corpus", "x"]
+    runs = [parsed([*shared, *flags.split()]) for flags in RECIPES["eagle"].runs]
+    assert [run.steps for run in runs] == taken
+
+
 def test_a_tiny_head_does_not_lie_where_the_whole_recipe_would_take_it_for_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,19 +101,28 @@ def test_a_tiny_head_does_not_lie_where_the_whole_recipe_would_take_it_for_its_o
     assert heads_of("recipe", "medusa") == [Path("runs/medusa/medusa")]
 
 
+def test_only_the_run_that_ends_a_recipe_is_told_its_name() -> None:
+    named = [run.recipe for run in runs_of("recipe", "eagle", "--tiny", "--out", "absent")]
+    assert named == [None, None, "eagle"]
+
+
 def heads_of(*recipe: str) -> list[Path]:
-    """The heads that a recipe's commands would train, none of which is run."""
-    heads = []
+    return [run.head for run in runs_of(*recipe)]
+
+
+def runs_of(*recipe: str) -> list[argparse.Namespace]:
+    """What a recipe would have trained; none of it is."""
+    runs = []
 
     def noted(words: Sequence[str]) -> argparse.Namespace:
         stage = parsed(words)
         if words[0] == "train":
-            heads.append(stage.head)
+            runs.append(stage)
         stage.command = lambda _: None
         return stage
 
     make(parsed(recipe), parse=noted)
-    return heads
+    return runs
 
 
 def test_the_shipped_corpus_is_there() -> None:

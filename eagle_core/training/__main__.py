@@ -3,7 +3,7 @@
     python -m eagle_core.training features --corpus FILE     the target's features, computed once
     python -m eagle_core.training train    --corpus FILE     a head, from these features
     python -m eagle_core.training export   --corpus FILE     the best head so far, with its card
-    python -m eagle_core.training recipe   NAME              all of it, as a shipped head was made
+    python -m eagle_core.training recipe   NAME              all of it, from the text to the head
 
 What is left out of `--feature-weight`, `--noise`, `--self-fed-steps` and `--step-decay` is as the
 method's paper has it. Every command goes on where it was interrupted when it is given again.
@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     )
     _run_flags(exporting)
     exporting.set_defaults(command=export)
-    making = commands.add_parser("recipe", help="all of it, as a shipped head was made")
+    making = commands.add_parser("recipe", help="all of it, from the text to the head")
     _recipe_flags(making)
     making.set_defaults(command=partial(make, parse=parsed))
     return whole
@@ -119,6 +119,7 @@ def _run_flags(flags: argparse.ArgumentParser) -> None:
     add("--held-out", type=int, help="validate on only so many held-out conversations")
     add("--about-corpus", default=ABOUT_CORPUS, help="the card's words on where the text is from")
     add("--machine", default=f"{os.cpu_count()} CPU cores", help="the card's word for it")
+    add("--recipe", choices=RECIPES, help="the card's word on which recipe this run ends")
 
 
 def _training_flags(flags: argparse.ArgumentParser) -> None:

@@ -44,7 +44,6 @@ from eagle_core.training.methods import (
 )
 from eagle_core.training.objectives import LossWeights
 from eagle_core.training.processes import Processes
-from eagle_core.training.recipes import RECIPES
 from eagle_core.training.settings import Intervals, TrainingSettings
 
 VALIDATION_BATCH_TOKENS = 2048
@@ -143,7 +142,7 @@ def _export(options: argparse.Namespace, material: Material) -> None:
             num_held_out=len(held_out),
             vocabulary_coverage=material.vocabulary.coverage,
             about_corpus=options.about_corpus,
-            recipe=options.head.name if options.head.name in RECIPES else None,
+            recipe=options.recipe,
         ),
     )
 

@@ -66,8 +66,9 @@ def _commands(options: argparse.Namespace, corpus: Path) -> Iterator[Words]:
         if not (head / CARD).exists():
             folders = ("--run", str(options.out / f"run-{number}"), "--head", str(head))
             tiny = TINY_RUN if options.tiny else ()
-            method = ("--method", recipe.method)
-            yield ("train", *shared, *folders, *method, *earlier, *flags.split(), *tiny, *limit)
+            named = ("--recipe", options.name) if is_last else ()
+            kind = ("--method", recipe.method, *named)
+            yield ("train", *shared, *folders, *kind, *earlier, *flags.split(), *tiny, *limit)
         earlier = ("--start-from", str(head))
 
 

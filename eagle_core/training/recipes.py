@@ -1,7 +1,7 @@
-"""How each shipped head is trained: the flags of its runs, each from the weights of the one before.
+"""How each kind of head is trained: the flags of its runs, each from the weights of the one before.
 
-Steps are those that the heads in `assets/heads` took, as their records tell. Knows the flags of
-`train`. Knows nothing of what they do.
+Steps of `eagle` are those that the shipped head took, as its record tells; the others have what two
+cores manage in an evening. Knows the flags of `train`. Knows nothing of what they do.
 """
 
 from __future__ import annotations
