@@ -19,7 +19,7 @@ from training_toys import (
 
 from eagle_core.drafters.eagle import EagleDrafter
 from eagle_core.drafters.eagle3 import Eagle3Head
-from eagle_core.drafters.heads import load_head
+from eagle_core.drafters.heads import load_head, save_head
 from eagle_core.options import RunOptions
 from eagle_core.plans import chain
 from eagle_core.sampling import LawMaker, SeededChance
@@ -195,3 +195,22 @@ def test_features_without_the_tapped_states_end_in_one_sentence(
     assert capsys.readouterr().err.endswith(
         "into another folder, and both folders after --features\n"
     )
+
+
+def test_a_run_begins_with_a_head_only_if_both_draft_the_same_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, first = stand_in_llama(monkeypatch, num_layers=7).spec, tmp_path / "first"
+    shared = ["--corpus", str(saved_corpus(tmp_path)), "--features", str(tmp_path / "features")]
+    shared += ["--method", "eagle3"]
+    run = ["train", *shared, "--draft-vocabulary", "30", "--steps", "1", "--held-out", "1"]
+    assert main(["features", *shared]) == 0
+    assert main([*run, "--run", str(tmp_path / "a"), "--head", str(first)]) == 0
+    begin = ["--start-from", str(first)]
+    assert main([*run, "--run", str(tmp_path / "b"), *begin]) == 0
+    loaded = load_head(first, spec=spec)
+    assert loaded.vocabulary is not None
+    save_head(first, loaded.head, vocabulary=loaded.vocabulary.flip(0))
+    assert main([*run, "--run", str(tmp_path / "c"), *begin]) == 1
+    said = capsys.readouterr().err
+    assert "for other tokens than this run drafts; expected the 30 tokens of this run" in said

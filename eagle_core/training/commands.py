@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from eagle_core.drafters.heads import Head, load_head
 from eagle_core.errors import CorpusError, HeadError
@@ -208,7 +209,7 @@ def _new_head(options: argparse.Namespace, material: Material) -> Head:
     if options.start_from is None:
         fit_to_target(head, material.target, material.store, material.vocabulary.tokens)
     else:
-        _take_weights(head, options.start_from, spec)
+        _take_weights(head, options.start_from, spec, material.vocabulary.tokens)
     return head.to(spec.device)
 
 
@@ -238,8 +239,18 @@ def _usual(options: argparse.Namespace) -> dict[str, Any]:
     return USUAL[options.method] | {k: v for k, v in chosen.items() if v is not None}
 
 
-def _take_weights(head: Head, folder: Path, spec: TargetSpec) -> None:
-    earlier = load_head(folder, spec=spec, dtype=torch.float32).head
-    if earlier.config != head.config:
-        raise HeadError(f"head {folder} has the sizes {earlier.config}", expected=str(head.config))
-    head.load_state_dict(earlier.state_dict())
+def _take_weights(head: Head, folder: Path, spec: TargetSpec, drafted: Tensor) -> None:
+    """Refused where a row of the earlier head's own unembedding would change its token."""
+    earlier = load_head(folder, spec=spec, dtype=torch.float32)
+    if earlier.head.config != head.config:
+        raise HeadError(
+            f"head {folder} has the sizes {earlier.head.config}", expected=str(head.config)
+        )
+    own = earlier.vocabulary  # None: all tokens, as many as `head` then drafts
+    if head.lm_head is not None and own is not None and not torch.equal(own.cpu(), drafted.cpu()):
+        raise HeadError(
+            f"head {folder} has rows of its lm_head for other tokens than this run drafts",
+            expected=f"the {len(drafted)} tokens of this run in their order",
+            hint="the corpus that it was trained on, or a run without --start-from",
+        )
+    head.load_state_dict(earlier.head.state_dict())
