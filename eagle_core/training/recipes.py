@@ -1,7 +1,7 @@
 """How each kind of head is trained: the flags of its runs, each from the weights of the one before.
 
-Steps of `eagle` are those that the shipped head took, as its record tells; the others have what two
-cores manage in an evening. Knows the flags of `train`. Knows nothing of what they do.
+Steps of `eagle` and `eagle3` are those that the shipped heads took, as their records tell; the others
+have what two cores manage in an evening. Knows the flags of `train`. Knows nothing of what they do.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EAGLE = Recipe(
 )
 _EAGLE3 = Recipe(
     "eagle3",
-    (f"{_FAST} --steps 5000 --self-fed-steps 3 --step-decay 0.9 --learning-rate 1.5e-3 --seed 1",),
+    (f"{_FAST} --steps 855 --self-fed-steps 2 --step-decay 0.9 --learning-rate 1.5e-3 --seed 1",),
 )
 _LESSER = f"{_FAST} --steps 800 --self-fed-steps 1 --learning-rate 1.5e-3 --seed 1"
 
