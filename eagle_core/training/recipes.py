@@ -1,7 +1,8 @@
 """How each kind of head is trained: the flags of its runs, each from the weights of the one before.
 
-Steps of `eagle` and `eagle3` are those that the shipped heads took, as their records tell; the others
-have what two cores manage in an evening. Knows the flags of `train`. Knows nothing of what they do.
+Steps of `eagle` and `eagle3` are those that the shipped heads took, as their records tell; the
+others have what two cores manage in an evening. Knows the flags of `train`. Knows nothing of what
+they do.
 """
 
 from __future__ import annotations
