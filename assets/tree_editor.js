@@ -1,5 +1,6 @@
 // Runs inside the page's HTML component: a press on a node picks it, and the picked node keeps the
-// focus when the picture is drawn anew, unless it was taken elsewhere meanwhile. `element`, `trigger` and `watch` are Gradio's.
+// focus when the picture is drawn anew, unless it was taken elsewhere meanwhile. `element`, `trigger`
+// and `watch` are Gradio's.
 
 let isHeld = false;
 element.addEventListener("click", ({ target }) => {

@@ -36,9 +36,15 @@ def wait_for_tree(visit: Visit, text: str) -> None:
 
 
 def write(visit: Visit, text: str) -> None:
+    """And wait for the answer, which writes into the box as well."""
     visit.page.fill(TEXT, text)
-    visit.page.keyboard.press("Enter")
+    with visit.page.expect_response(lambda response: "/gradio_api/run/" in response.url):
+        visit.page.keyboard.press("Enter")
     wait_for_tree(visit, text)
+    visit.page.wait_for_function(
+        "nodes => nodes.every(node => document.querySelector(`.ev-plan [data-node='${node}']`))",
+        arg=text.removeprefix("ranks:").split("."),
+    )
 
 
 def press(visit: Visit, name: str) -> None:
