@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
+AXE = ROOT / "tests" / "vendor" / "axe-core" / "axe.min.js"
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",

@@ -3,40 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Visit, chromium, free_port, served
+from browsing import Visit
 
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parent.parent
 LAST_CHART = "#by-branch .js-plotly-plot"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    port = free_port()
-    log = tmp_path_factory.mktemp("fake") / "log"
-    with served("tests/fake_app.py", str(port), port=port, log=log) as address:
-        yield address
-
-
-@pytest.fixture
-def visit(browser: Any, address: str) -> Iterator[Visit]:
-    visit = Visit(browser, address)
-    visit.wait_for_status("Ready")
-    yield visit
-    visit.close()
-    assert visit.complaints == []
 
 
 def last_token(visit: Visit) -> int:

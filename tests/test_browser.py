@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Visit, chromium, free_port, served
+from browsing import Visit, free_port, served
 
 pytestmark = pytest.mark.browser
 
 TIMES = "\u00d7"
 TITLE = ".ev-step-title"
 LANE = ".ev-lane-{} .ev-text"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def fake_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    port = free_port()
-    log = tmp_path_factory.mktemp("fake") / "log"
-    with served("tests/fake_app.py", str(port), port=port, log=log) as address:
-        yield address
-
-
-@pytest.fixture
-def visit(browser: Any, fake_address: str) -> Iterator[Visit]:
-    visit = Visit(browser, fake_address)
-    yield visit
-    visit.close()
-    assert visit.complaints == []
 
 
 def test_a_recorded_run_is_there_at_first_sight(visit: Visit) -> None:
@@ -146,9 +123,9 @@ def test_a_wrong_prompt_is_refused_in_words(visit: Visit, prompt: str, words: st
 
 
 def test_a_waiting_run_can_be_taken_back_and_a_closed_tab_gives_way(
-    browser: Any, fake_address: str, visit: Visit
+    browser: Any, address: str, visit: Visit
 ) -> None:
-    other = Visit(browser, fake_address)
+    other = Visit(browser, address)
     other.wait_for_status("Ready")
     visit.wait_for_status("Ready")
     other.ask("First in line", length=256)
@@ -168,9 +145,9 @@ def test_a_waiting_run_can_be_taken_back_and_a_closed_tab_gives_way(
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_phone_scrolls_only_downwards(browser: Any, fake_address: str, theme: str) -> None:
+def test_a_phone_scrolls_only_downwards(browser: Any, address: str, theme: str) -> None:
     phone = {"viewport": {"width": 390, "height": 844}, "reduced_motion": "reduce"}
-    visit = Visit(browser, f"{fake_address}?__theme={theme}", **phone)
+    visit = Visit(browser, f"{address}?__theme={theme}", **phone)
     visit.wait_for_status("Ready")
     assert visit.page.evaluate("document.documentElement.scrollWidth") == 390
     assert visit.page.evaluate(

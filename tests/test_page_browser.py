@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Visit, chromium, free_port, served
+from browsing import AXE, Visit
 
 pytestmark = pytest.mark.browser
 
@@ -15,31 +13,6 @@ FACTS = ".ev-facts"
 TURNS = ".ev-turns li"
 LANE = ".ev-lane-{} .ev-text"
 PANELS = ("#head-report-panel", "#by-hand")
-AXE = Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    port = free_port()
-    log = tmp_path_factory.mktemp("page") / "log"
-    with served("tests/fake_app.py", str(port), port=port, log=log) as address:
-        yield address
-
-
-@pytest.fixture
-def visit(browser: Any, address: str) -> Iterator[Visit]:
-    visit = Visit(browser, address)
-    visit.page.set_default_timeout(20_000)
-    visit.wait_for_status("Ready")
-    yield visit
-    visit.close()
-    assert visit.complaints == []
 
 
 def press(visit: Visit, name: str) -> None:

@@ -6,32 +6,16 @@ One page for all tests of this file: each begins at the first step of the record
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import Visit, chromium, free_port, served
+from browsing import AXE, Visit
 
 pytestmark = pytest.mark.browser
 
-AXE = Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js"
 TITLE = ".ev-step-title"
 SELECTED = ".ev-node.ev-selected"
 QUOTE = "\u2039"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    port = free_port()
-    log = tmp_path_factory.mktemp("fake") / "log"
-    with served("tests/fake_app.py", str(port), port=port, log=log) as address:
-        yield address
 
 
 @pytest.fixture(scope="module")

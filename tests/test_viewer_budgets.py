@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from browsing import chromium
 from measure_viewer import (
     bytes_per_step,
     engine_lags_ms,
@@ -20,12 +18,6 @@ SLOW_MACHINE = 3  # times a budget of processor time: a cost that grows with the
 LATE_MS = 5_000  # whoever cannot keep up with a stream is late by tens of seconds at its end
 GAP_MS = 1000 / 30
 PAINTED_MS = 15_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 def test_a_step_is_small() -> None:

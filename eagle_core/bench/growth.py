@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go  # type: ignore[import-untyped]  # ships no types
-from plotly.subplots import make_subplots  # type: ignore[import-untyped]
+from plotly.subplots import make_subplots  # type: ignore[import-untyped]  # ships no types
 
 from eagle_core.bench.__main__ import MIB, peak_bytes
 from eagle_core.cli import add_model_flags, load_workbench, run_entry

@@ -10,6 +10,7 @@ of trees, targets or files.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -40,18 +41,18 @@ class DecoderLayer(nn.Module):
         return out
 
 
-class OneLayerHead(nn.Module):
+class OneLayerHead(nn.Module, ABC):
     """A head that makes the next features of pairs of an embedding and a feature."""
 
     token_offset = 1  # pair i holds feature i and token i + token_offset
 
     @property
-    def layer(self) -> DecoderLayer:
-        raise NotImplementedError
+    @abstractmethod
+    def layer(self) -> DecoderLayer: ...
 
+    @abstractmethod
     def enter(self, embeddings: Tensor, features: Tensor) -> Entered:
         """Pairs, (…, R, D) each, at the entry of the layer."""
-        raise NotImplementedError
 
     def forward(
         self,

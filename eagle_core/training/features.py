@@ -117,6 +117,7 @@ def _in_order(
         return
     with (
         ThreadPoolExecutor(num_workers) as pool,
+        # a generator, which can be closed; typeshed calls it an iterator
         contextlib.closing(pool.map(read, stretches)) as computed,  # type: ignore[type-var]
     ):
         yield computed
