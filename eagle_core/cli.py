@@ -8,7 +8,6 @@ Knows flags and printing; all else is the workbench's.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from eagle_core.conversation import read_conversation
 from eagle_core.convert import add_convert
 from eagle_core.errors import EagleError, OptionError, PromptError
+from eagle_core.files import write_wanted
 from eagle_core.options import RULE_NAMES, RunOptions
 from eagle_core.plans import OF_THIS_MACHINE
 from eagle_core.progress import progress_on_stderr
@@ -237,16 +237,5 @@ def print_while_racing(recording: Recording) -> None:
 
 
 def save_trace(trace: Trace, path: Path) -> None:
-    """Write the whole file or none of it."""
-    part = path.parent / f"{path.name}.part"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(dump_trace(trace), encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        raise OptionError(
-            f"cannot write the trace to {path} ({error.strerror})", hint="another --trace FILE"
-        ) from error
+    write_wanted(path, dump_trace(trace), flag="--trace FILE")
     print(f"trace saved to {path}", file=sys.stderr)

@@ -12,13 +12,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
+
+from eagle_core.files import replacing
 
 Kept = tuple[int, int]
 """How often a child was there to be kept, and how often it was the one kept."""
@@ -155,14 +156,8 @@ class ProfileStore:
     def keep(self, profile: Profile, conditions: Mapping[str, str]) -> None:
         """Replace the file as a whole. Without room for it the next start measures again."""
         entry = {"conditions": dict(conditions), "profile": profile.to_json()}
-        part = self._file.with_name(f"{self._file.name}.{os.getpid()}.part")
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps({**self._read(), _digest(conditions): entry}, indent=2))
-            part.replace(self._file)
-        except OSError:
-            with contextlib.suppress(OSError):
-                part.unlink()
+        with contextlib.suppress(OSError), replacing(self._file) as staged:
+            staged.write_text(json.dumps({**self._read(), _digest(conditions): entry}, indent=2))
 
     def _read(self) -> dict[str, Any]:
         try:

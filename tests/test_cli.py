@@ -281,13 +281,13 @@ def test_a_trace_that_cannot_be_written_leaves_the_old_file_and_no_other(
     path = tmp_path / "trace.json"
     path.write_text("the old one")
 
-    def full(trace: object) -> str:
+    def full(file: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cli, "dump_trace", full)
+    monkeypatch.setattr("os.fsync", full)
     assert cli.main(["generate", "why?", "--trace", str(path)]) == 1
     err = capsys.readouterr().err
-    assert "cannot write the trace to" in err
+    assert "cannot write to" in err
     assert "(No space left on device); try another --trace FILE" in err
     assert path.read_text() == "the old one"
     assert [file.name for file in tmp_path.iterdir()] == ["trace.json"]
@@ -305,7 +305,7 @@ def test_an_unwritable_place_ends_in_one_sentence_after_the_table(
     assert cli.main(["generate", "why?", "--trace", str(tmp_path / place)]) == 1
     out, err = capsys.readouterr()
     assert "both texts are equal" in out
-    assert err.startswith("error: cannot write the trace to ")
+    assert err.startswith("error: cannot write to ")
     assert err.count("\n") == 1
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
@@ -16,12 +17,23 @@ from benches import tiny_bench
 from hypothesis import given
 from hypothesis import strategies as st
 from made import ENVIRONMENT, EXAMPLES
-from proofs import World, with_positions, world
+from proofs import (
+    BUSHY,
+    DEEP,
+    PROMPT,
+    World,
+    law_of_one_step,
+    planned,
+    trees_of_one_step,
+    with_positions,
+    world,
+)
+from toys import Law, TableTarget, eagle_drafter, total_variation
 
 from eagle_core.bench.replay import __main__ as command
 from eagle_core.bench.replay.alphas import NUM_ALPHAS, alphas
 from eagle_core.bench.replay.answers import Answer, AnswerStore
-from eagle_core.bench.replay.figures import Ratio, Replay, ratios, report
+from eagle_core.bench.replay.figures import Ratio, Replay, ratios, report, to_json
 from eagle_core.bench.replay.running import answers_to, joined, replay_answer, replay_lane
 from eagle_core.bench.run import figures
 from eagle_core.compare import as_lane
@@ -34,6 +46,7 @@ from eagle_core.options import RunOptions
 from eagle_core.plans import chain
 from eagle_core.sampling import LawMaker, SeededChance
 from eagle_core.targets.hf import HfTarget
+from eagle_core.tree import DraftTree
 from eagle_core.workbench import Workbench
 
 PROMPTS = ("why is the sky blue", "hello there", "tell me", "a")
@@ -195,16 +208,49 @@ def test_alphas_equal_growing_a_chain_at_every_place(kind: str) -> None:
     assert deepest > 1, "the toy is meant to agree sometimes"
 
 
+@pytest.mark.parametrize("shape", [BUSHY, DEEP], ids=["bushy", "deep"])
+@pytest.mark.parametrize("processors", [{}, {"top_k": 2}, {"top_p": 0.7}], ids=str)
+def test_following_a_sampled_text_commits_what_the_one_hot_rule_commits(
+    processors: dict[str, Any], shape: tuple[int | None, ...]
+) -> None:
+    """In law, over every draw and every coin of a step."""
+    target = TableTarget(vocab_size=3, seed=5)
+    options = RunOptions(temperature=1.0, rule="one_hot", **processors)
+    plan = planned(shape, "one_hot")
+    [tree] = trees_of_one_step(target, options, plan, eagle_drafter)
+    followed: Law = defaultdict(float)
+    texts = target.law_of_texts(PROMPT[:-1], plan.depth + 1, LawMaker(options), answer=PROMPT[-1:])
+    for text, share in texts.items():
+        followed[text[: num_drafted(tree, text) + 1]] += share
+    walked = law_of_one_step(target, options, plan, eagle_drafter)
+    assert total_variation(followed, walked) < 1e-9
+
+
+def num_drafted(tree: DraftTree, text: Sequence[int]) -> int:
+    """Tokens of the text that stand on a path of the tree below its root."""
+    node = 0
+    for num, token in enumerate(text):
+        below = {tree.tokens[child]: child for child in tree.children[node]}
+        if token not in below:
+            return num
+        node = below[token]
+    return len(text)
+
+
 # The store.
 
 
-def store(folder: Path, bench: Workbench, num_new: int = NUM_NEW) -> AnswerStore:
-    return AnswerStore(folder, target=bench.target, max_new_tokens=num_new)
+GREEDY = RunOptions(max_new_tokens=NUM_NEW)
+SAMPLED = RunOptions(max_new_tokens=NUM_NEW, temperature=1.0)
+
+
+def store(folder: Path, bench: Workbench, options: RunOptions = GREEDY) -> AnswerStore:
+    return AnswerStore(folder, target=bench.target, options=options)
 
 
 def filled(folder: Path, bench: Workbench, prompts: Sequence[str] = PROMPTS) -> list[Answer]:
     encoded = [bench.encode(prompt) for prompt in prompts]
-    return list(answers_to(bench, encoded, store(folder, bench), max_new_tokens=NUM_NEW))
+    return list(answers_to(bench, encoded, store(folder, bench), options=GREEDY))
 
 
 def untold(share: float) -> None:
@@ -252,13 +298,21 @@ def test_each_choice_of_taps_has_features_of_its_own(tmp_path: Path) -> None:
     torch.testing.assert_close(three[:, -one.shape[1] :], one)
 
 
-@pytest.mark.parametrize("other", ["length", "weights"])
-def test_a_folder_of_another_target_or_length_is_refused(other: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("seed", "options", "said"),
+    [
+        (5, GREEDY, "with weights"),
+        (24, replace(GREEDY, max_new_tokens=7), f"with max_new_tokens {NUM_NEW}; expected 7"),
+        (24, SAMPLED, r"with temperature 0\.0; expected 1\.0"),
+    ],
+)
+def test_a_folder_of_other_answers_is_refused(
+    seed: int, options: RunOptions, said: str, tmp_path: Path
+) -> None:
     filled(tmp_path, toy_bench())
-    bench = tiny_bench(world(5)) if other == "weights" else toy_bench()
-    said = "with weights" if other == "weights" else f"with max_new_tokens {NUM_NEW}; expected 7"
+    bench = toy_bench() if seed == 24 else tiny_bench(world(seed))
     with pytest.raises(OptionError, match=said):
-        store(tmp_path, bench, 7 if other == "length" else NUM_NEW)
+        store(tmp_path, bench, options)
 
 
 @pytest.mark.parametrize("name", ["index.json", "answers.jsonl"])
@@ -304,7 +358,7 @@ def replayed(plans: Sequence[str] = ("chain:3", "tree:8")) -> Replay:
     for prompt in PROMPTS:
         answer, features = answered(bench, prompt)
         done.append(replay_answer(bench, answer, features, plans=plans, max_new_tokens=NUM_NEW))
-    return joined(bench, done)
+    return joined(bench, done, questions="questions", temperature=0.0)
 
 
 def test_the_figures_are_the_engines_own_over_all_questions() -> None:
@@ -322,8 +376,11 @@ def test_the_figures_are_the_engines_own_over_all_questions() -> None:
 
 def test_the_report_shows_every_plan_every_level_and_its_formula() -> None:
     found = replayed()
-    text = report(found)
-    assert text.startswith(f"{ENVIRONMENT.target}, head {ENVIRONMENT.head}, float32: 4 greedy")
+    text = report([found, replace(found, questions="others", temperature=0.7)])
+    assert text.startswith(
+        f"{ENVIRONMENT.target}, head {ENVIRONMENT.head}, float32\n\nquestions, T"
+    )
+    assert f"others, T = 0.7: 4 answers, {found.num_tokens} tokens, replayed" in text
     low, high = found.tau("chain:3").interval
     assert f"chain:3    τ {found.tau('chain:3').value:.2f} [{low:.2f}, {high:.2f}]" in text
     assert f"n-alpha    0: {ratios(found.alphas)[0].value:.1%} [" in text
@@ -344,7 +401,7 @@ def questions(tmp_path: Path) -> Path:
 
 def run(questions: Path, *more: str) -> int:
     flags = ["--answers", str(questions.parent / "answers"), "--max-new-tokens", str(NUM_NEW)]
-    return command.main([str(questions), *flags, *more])
+    return command.main([str(questions), *more, *flags])
 
 
 def test_the_command_replays_several_plans_and_writes_the_figures(
@@ -353,14 +410,57 @@ def test_the_command_replays_several_plans_and_writes_the_figures(
     monkeypatch.setattr(command, "load_workbench", lambda options, **more: toy_bench())
     path = questions.parent / "figures.json"
     assert run(questions, "--tree", "chain:3,tree:8", "--json", str(path)) == 0
-    assert capsys.readouterr().out == report(replayed()) + "\n"
-    assert json.loads(path.read_text()) == replayed().to_json()
+    assert capsys.readouterr().out == report([replayed()]) + "\n"
+    assert json.loads(path.read_text()) == to_json([replayed()])
+
+
+def test_several_sets_and_temperatures_are_kept_apart(
+    questions: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "load_workbench", lambda options, **more: toy_bench())
+    other, path = questions.with_name("other.jsonl"), questions.parent / "figures.json"
+    other.write_text(json.dumps({"turns": ["another"]}))
+    assert run(questions, str(other), "--temperatures", "1,0", "--json", str(path)) == 0
+    found = json.loads(path.read_text())["replays"]
+    asked = [(each["questions"], each["temperature"], each["num_questions"]) for each in found]
+    assert asked == [("questions", 0, 4), ("other", 0, 1), ("questions", 1, 4), ("other", 1, 1)]
+    kept = [sorted((questions.parent / "answers" / name).iterdir()) for name in ("t0", "t1")]
+    assert kept[0][0].read_text() != kept[1][0].read_text()
+
+
+def test_an_early_end_still_reports_what_was_replayed(
+    questions: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real, calls = command.replay_answer, [0]
+
+    def stops_at_the_third(*args: Any, **more: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == 3:
+            raise KeyboardInterrupt
+        return real(*args, **more)
+
+    monkeypatch.setattr(command, "load_workbench", lambda options, **more: toy_bench())
+    monkeypatch.setattr(command, "replay_answer", stops_at_the_third)
+    path = questions.parent / "figures.json"
+    assert run(questions, "--json", str(path)) == 130
+    assert "questions, T = 0: 2 answers" in capsys.readouterr().out
+    assert not path.exists()
+
+
+def test_two_sets_of_one_name_are_refused(
+    questions: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "load_workbench", lambda options, **more: pytest.fail("loaded"))
+    assert run(questions, str(questions)) == 1
+    assert "two sets of questions called questions" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
         (["--count", "0"], "--count 0; expected at least 1"),
+        (["--temperatures", "hot"], "--temperatures 'hot'; expected numbers"),
+        (["--temperatures", "0,-1"], "temperature -1.0"),
         (["--tree", "chain:3,bush"], "tree 'bush'"),
         (["--tree", "auto"], "--tree auto; expected trees that are the same"),
         (["--max-new-tokens", "0"], "max_new_tokens 0"),

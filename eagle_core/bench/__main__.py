@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from eagle_core.bench.questions import load_questions, spread
+from eagle_core.bench.memory import MIB, peak_bytes
+from eagle_core.bench.questions import load_questions, read_temperatures, spread
 from eagle_core.bench.report import report, summaries
 from eagle_core.bench.run import Row, run_questions
 from eagle_core.cli import add_model_flags, add_run_flags, load_workbench, run_entry, run_options
 from eagle_core.errors import OptionError
+from eagle_core.files import write_wanted
 
 if TYPE_CHECKING:
     from eagle_core.bench.rivals import Rival
     from eagle_core.workbench import Workbench
-
-MIB = 1 << 20
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -72,30 +71,18 @@ def run_bench(options: argparse.Namespace) -> None:
     finally:
         if rows:
             print(report(rows))
-            _write_json(options.json, bench, rows)
+            figures = json.dumps(_figures(bench, rows), indent=2) + "\n"
+            write_wanted(options.json, figures, flag="--json")
     print(
         f"{bench.environment.device}, {bench.environment.dtype}, {bench.environment.threads} "
         f"threads; peak memory {peak_bytes() / MIB:,.0f} MiB, all lanes in one process"
     )
 
 
-def peak_bytes() -> int:
-    """The largest the process has been in main memory."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
 def _temperatures(options: argparse.Namespace) -> list[float]:
     if options.temperatures is None:
         return [options.temperature]
-    try:
-        return sorted({float(each) for each in options.temperatures.split(",")})
-    except ValueError as error:
-        raise OptionError(
-            f"--temperatures {options.temperatures!r:.40}",
-            expected="numbers, by commas",
-            hint="0,1",
-        ) from error
+    return read_temperatures(options.temperatures)
 
 
 def _rivals(options: argparse.Namespace, bench: Workbench) -> list[Rival]:
@@ -122,22 +109,13 @@ def _rivals(options: argparse.Namespace, bench: Workbench) -> list[Rival]:
     )
 
 
-def _write_json(path: Path | None, bench: Workbench, rows: Sequence[Row]) -> None:
-    if path is None:
-        return
-    made: dict[str, Any] = {
+def _figures(bench: Workbench, rows: Sequence[Row]) -> dict[str, Any]:
+    return {
         "environment": asdict(bench.environment),
         "profile": bench.profile.to_json(),
         "peak_bytes": peak_bytes(),
         "lanes": [summary.to_json() for summary in summaries(rows)],
     }
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(made, indent=2) + "\n")
-    except OSError as error:
-        raise OptionError(
-            f"cannot write to {path} ({error.strerror})", hint="another --json"
-        ) from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any
 import plotly.graph_objects as go  # type: ignore[import-untyped]  # ships no types
 from plotly.subplots import make_subplots  # type: ignore[import-untyped]  # ships no types
 
-from eagle_core.bench.__main__ import MIB, peak_bytes
+from eagle_core.bench.memory import MIB, peak_bytes
 from eagle_core.cli import add_model_flags, load_workbench, run_entry
 from eagle_core.cost import Curve
 from eagle_core.errors import OptionError
+from eagle_core.files import write_wanted
 from eagle_core.optimum import best_tree
 from eagle_core.progress import progress_on_stderr
 
@@ -121,10 +122,10 @@ def run_growth(options: argparse.Namespace) -> None:
         "environment": asdict(environment),
         "points": [asdict(point) for point in points],
     }
-    _write(options.json, json.dumps(made, indent=2) + "\n")
+    write_wanted(options.json, json.dumps(made, indent=2) + "\n", flag="--json")
     if options.html is not None:
         figure = growth_figure(points, where=where)
-        _write(options.html, figure.to_html(include_plotlyjs=True))
+        write_wanted(options.html, figure.to_html(include_plotlyjs=True), flag="--html")
 
 
 def table(points: Sequence[Point]) -> str:
@@ -145,18 +146,6 @@ def _lengths(text: str) -> list[int]:
     if not lengths or min(lengths) < 1:
         raise OptionError(f"--lengths {text!r:.40}", expected="whole numbers, by commas")
     return lengths
-
-
-def _write(path: Path | None, text: str) -> None:
-    if path is None:
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OptionError(
-            f"cannot write to {path} ({error.strerror})", hint="another file"
-        ) from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Question sets: JSON lines with `question_id`, `category` and `turns`, as MT-bench has them."""
+"""What is asked: questions, JSON lines with `turns` as MT-bench has them, and temperatures."""
 
 from __future__ import annotations
 
@@ -38,6 +38,16 @@ def spread(questions: Sequence[Question], count: int) -> tuple[Question, ...]:
     if count >= len(questions):
         return tuple(questions)
     return tuple(questions[index * len(questions) // count] for index in range(count))
+
+
+def read_temperatures(text: str) -> list[float]:
+    """Numbers by commas, each once, the lowest first."""
+    try:
+        return sorted({float(each) for each in text.split(",")})
+    except ValueError as error:
+        raise OptionError(
+            f"--temperatures {text!r:.40}", expected="numbers, by commas", hint="0,1"
+        ) from error
 
 
 def _question(line: str, path: Path, row: int) -> Question:

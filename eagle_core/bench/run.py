@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from eagle_core.compare import Divergence, as_lane, find_divergence
 from eagle_core.errors import OptionError
+from eagle_core.files import whole_lines
 from eagle_core.trace import AcceptanceCount, Event, Lane, Prefill
 
 if TYPE_CHECKING:
@@ -232,10 +233,7 @@ def read_rows(path: Path | None) -> list[Row]:
     if path is None or not path.exists():
         return []
     try:
-        whole, _, torn = path.read_text().rpartition("\n")
-        if torn:
-            path.write_text(f"{whole}\n" if whole else "")
-        return [_row(json.loads(line)) for line in whole.split("\n") if line]
+        return [_row(json.loads(line)) for line in whole_lines(path)]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise OptionError(
             f"rows {path} cannot be read ({error})", hint="another --rows file, or deleting it"

@@ -26,6 +26,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from eagle_core.errors import HeadError
+from eagle_core.files import replacing
 
 CONFIG, WEIGHTS, BIN = "config.json", "model.safetensors", "pytorch_model.bin"
 VOCABULARY, TOKENIZER = "draft_vocabulary.safetensors", "tokenizer.json"
@@ -99,9 +100,8 @@ def fingerprint(folder: Path) -> str:
 
 
 def put_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    staged = path.with_name(f".{path.name}.part")
-    save_file(tensors, staged)
-    staged.replace(path)
+    with replacing(path) as staged:
+        save_file(tensors, staged)
 
 
 def put_weights(folder: Path, tensors: dict[str, Tensor], *, max_file_bytes: int) -> None:
@@ -149,9 +149,8 @@ def put_config(folder: Path, config: dict[str, Any]) -> None:
 
 
 def _put_object(path: Path, content: dict[str, Any]) -> None:
-    staged = path.with_name(f".{path.name}.part")
-    staged.write_text(json.dumps(content, indent=2) + "\n")
-    staged.replace(path)
+    with replacing(path) as staged:
+        staged.write_text(json.dumps(content, indent=2) + "\n")
 
 
 def _weight_files(folder: Path) -> list[Path]:

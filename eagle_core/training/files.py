@@ -12,20 +12,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from eagle_core.errors import CorpusError
+from eagle_core.files import replacing
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a neighbour of `path`, then put it in place in one step."""
-    staged = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with plain_words(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write(staged)
-            with staged.open("rb+") as file:
-                os.fsync(file.fileno())
-            staged.replace(path)
-    finally:
-        staged.unlink(missing_ok=True)
+    with plain_words(path), replacing(path) as staged:
+        write(staged)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A target's greedy answers and the features along them, computed once and kept in a folder.
+"""A target's answers and the features along them, computed once and kept in a folder.
 
     index.json           whose answers these are, and how long they may get
     answers.jsonl        a line per answer: the prompt's tokens and the answer's
@@ -27,10 +27,12 @@ import torch
 from numpy.typing import NDArray
 
 from eagle_core.errors import OptionError, TargetError
+from eagle_core.files import replacing, whole_lines
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from eagle_core.options import RunOptions
     from eagle_core.targets.base import Taps, Target
 
 INDEX, ANSWERS = "index.json", "answers.jsonl"
@@ -42,7 +44,7 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Answer:
-    """One greedy text."""
+    """One text of the target's."""
 
     prompt: Tokens
     tokens: Tokens
@@ -65,23 +67,25 @@ class Origin:
     weights: str
     dtype: str
     max_new_tokens: int
+    temperature: float
 
     @classmethod
-    def of(cls, target: Target, max_new_tokens: int) -> Origin:
+    def of(cls, target: Target, options: RunOptions) -> Origin:
         spec = target.spec
         some = torch.arange(min(NUM_FINGERPRINTED, spec.vocab_size), device=spec.device)
         embeddings = target.embedding()(some).detach().float().cpu().numpy()
         weights = hashlib.sha256(embeddings.tobytes()).hexdigest()[:16]
-        return cls(spec.name, weights, str(spec.dtype).removeprefix("torch."), max_new_tokens)
+        dtype = str(spec.dtype).removeprefix("torch.")
+        return cls(spec.name, weights, dtype, options.max_new_tokens, options.temperature)
 
 
 class AnswerStore:
-    """The answers in a folder; refuses a folder of another target or length."""
+    """The answers in a folder; refuses a folder of another target, length or temperature."""
 
-    def __init__(self, folder: Path, *, target: Target, max_new_tokens: int) -> None:
+    def __init__(self, folder: Path, *, target: Target, options: RunOptions) -> None:
         self._folder = folder
         self._target = target
-        _claim(folder, Origin.of(target, max_new_tokens))
+        _claim(folder, Origin.of(target, options))
         self._answers = {answer.prompt: answer for answer in _read(folder / ANSWERS)}
 
     def answer(self, prompt: Sequence[int], write: Callable[[], Tokens]) -> Answer:
@@ -155,7 +159,8 @@ def _claim(folder: Path, origin: Origin) -> None:
     with _plain_words(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            path.write_text(json.dumps(asdict(origin), indent=2) + "\n")
+            with replacing(path) as staged:
+                staged.write_text(json.dumps(asdict(origin), indent=2) + "\n")
         found = _origin(path)
     for name, value in asdict(origin).items():
         if found.get(name) != value:
@@ -177,10 +182,7 @@ def _read(path: Path) -> Iterator[Answer]:
     """Answers of earlier runs; a last line that a kill left unfinished is dropped."""
     with _plain_words(path.parent):
         path.touch()
-        whole, _, torn = path.read_text(encoding="utf-8").rpartition("\n")
-        if torn:
-            path.write_text(f"{whole}\n" if whole else "", encoding="utf-8")
-        for line in filter(None, whole.split("\n")):
+        for line in whole_lines(path):
             yield _answer(json.loads(line))
 
 

@@ -60,6 +60,8 @@ class Replay:
     """One head over the answers to a set of questions; an entry per question in every figure."""
 
     environment: Environment
+    questions: str  # the set's name
+    temperature: float
     num_tokens: int
     plans: Mapping[str, Sequence[LaneFigures]]
     alphas: Sequence[Sequence[Counts]]
@@ -78,11 +80,9 @@ class Replay:
 
     def to_json(self) -> dict[str, Any]:
         """Every figure as [value, low, high]."""
-        where = self.environment
         return {
-            "target": where.target,
-            "head": where.head,
-            "dtype": where.dtype,
+            "questions": self.questions,
+            "temperature": self.temperature,
             "num_questions": len(self.alphas),
             "num_tokens": self.num_tokens,
             "plans": {
@@ -97,10 +97,23 @@ class Replay:
         }
 
 
-def report(replay: Replay) -> str:
-    where = replay.environment
+def to_json(replays: Sequence[Replay]) -> dict[str, Any]:
+    """Those of one head, at least one."""
+    where = replays[0].environment
+    told = {"target": where.target, "head": where.head, "dtype": where.dtype}
+    return {**told, "replays": [replay.to_json() for replay in replays]}
+
+
+def report(replays: Sequence[Replay]) -> str:
+    """Those of one head, at least one."""
+    where = replays[0].environment
+    title = f"{where.target}, head {where.head}, {where.dtype}"
+    return "\n\n".join([title, *map(_section, replays), FORMULAS])
+
+
+def _section(replay: Replay) -> str:
     lines = [
-        f"{where.target}, head {where.head}, {where.dtype}: {len(replay.alphas)} greedy answers, "
+        f"{replay.questions}, T = {replay.temperature:g}: {len(replay.alphas)} answers, "
         f"{replay.num_tokens:,} tokens, replayed"
     ]
     for plan in replay.plans:
@@ -108,7 +121,7 @@ def report(replay: Replay) -> str:
         lines += [f"  accepted by depth       {_listed(replay.by_depth(plan), first=1)}"]
         lines += [f"  accepted by child rank  {_listed(replay.by_rank(plan), first=0)}"]
     lines += [f"n-alpha    {_listed(ratios(replay.alphas), first=0)}"]
-    return "\n".join([*lines, FORMULAS])
+    return "\n".join(lines)
 
 
 def _listed(found: Sequence[Ratio], *, first: int) -> str:

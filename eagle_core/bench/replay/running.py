@@ -35,10 +35,9 @@ class Replayed:
 
 
 def answers_to(
-    bench: Workbench, prompts: Sequence[Sequence[int]], store: AnswerStore, *, max_new_tokens: int
+    bench: Workbench, prompts: Sequence[Sequence[int]], store: AnswerStore, *, options: RunOptions
 ) -> Iterator[Answer]:
-    """Plain decoding's greedy answers, those in the store as they are."""
-    options = RunOptions(max_new_tokens=max_new_tokens)
+    """Plain decoding's answers, those in the store as they are."""
     for prompt in prompts:
         yield store.answer(prompt, partial(_plainly, bench, prompt, options))
 
@@ -65,15 +64,19 @@ def replay_answer(
 
 
 def replay_lane(bench: Workbench, answer: Answer, features: Tensor, options: RunOptions) -> Lane:
-    """What EAGLE's lane would do at temperature 0, target passes left out."""
+    """What EAGLE's lane would do, target passes left out; `options` are of temperature 0."""
     known = KnownTarget(bench.target, answer.text, features)
     return as_lane("eagle", replace(bench, target=known).eagle(list(answer.prompt), options))
 
 
-def joined(bench: Workbench, done: Sequence[Replayed]) -> Replay:
-    """One head over several answers."""
+def joined(
+    bench: Workbench, done: Sequence[Replayed], *, questions: str, temperature: float
+) -> Replay:
+    """One head over the answers to a set of questions."""
     return Replay(
         environment=bench.environment,
+        questions=questions,
+        temperature=temperature,
         num_tokens=sum(len(each.answer.tokens) for each in done),
         plans={plan: [each.plans[plan] for each in done] for plan in done[0].plans},
         alphas=[each.alphas for each in done],
