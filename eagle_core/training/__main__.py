@@ -3,6 +3,7 @@
     python -m eagle_core.training features --corpus FILE     the target's features, computed once
     python -m eagle_core.training train    --corpus FILE     a head, from these features
     python -m eagle_core.training export   --corpus FILE     the best head so far, with its card
+    python -m eagle_core.training card     HEAD              its card again, from what is beside it
     python -m eagle_core.training recipe   NAME              all of it, from the text to the head
 
 What is left out of `--feature-weight`, `--noise`, `--self-fed-steps` and `--step-decay` is as the
@@ -24,6 +25,7 @@ from pathlib import Path
 from eagle_core.drafters.head import INPUTS
 from eagle_core.training.commands import compute, export, train
 from eagle_core.training.entry import run
+from eagle_core.training.export import write_card
 from eagle_core.training.making import make
 from eagle_core.training.methods import METHODS
 from eagle_core.training.objectives import NOISES
@@ -61,6 +63,11 @@ def parser() -> argparse.ArgumentParser:
     )
     _run_flags(exporting)
     exporting.set_defaults(command=export)
+    telling = commands.add_parser(
+        "card", help="write a head's card again, with its replay.json if there is one"
+    )
+    telling.add_argument("head", type=Path, help="its folder")
+    telling.set_defaults(command=lambda options: write_card(options.head), threads=None)
     making = commands.add_parser("recipe", help="all of it, from the text to the head")
     _recipe_flags(making)
     making.set_defaults(command=partial(make, parse=parsed))

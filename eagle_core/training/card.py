@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from eagle_core.drafters.medusa import NUM_BLOCKS
+from eagle_core.training.replayed import ALPHA, Replays, over_questions, table
 
 Record = dict[str, Any]
 
-ALPHA = "\N{GREEK SMALL LETTER ALPHA}"
 OPTIMIZER_WORDS = {"adamw": "AdamW", "muon": "Muon for the matrices and AdamW for the rest"}
 READS: dict[str, str] = {
     "feature+token": "the target's feature and the embedding of the token after it",
@@ -21,12 +21,14 @@ READS: dict[str, str] = {
 }
 
 
-def card(record: Record, *, about_corpus: str) -> str:
+def card(record: Record, replays: Replays | None = None) -> str:
+    """replays: the head's figures over question sets, once there are any."""
     sections = (
         _what_it_is(record),
         _what_it_reaches(record),
+        *([over_questions(replays)] if replays is not None else []),
         _how_it_was_trained(record),
-        f"## Data\n\n`{record['corpus']['file']}`. {about_corpus}",
+        f"## Data\n\n`{record['corpus']['file']}`. {record['corpus']['about']}",
         "## Licence\n\nApache-2.0.",
     )
     return "\n\n".join(section.strip() for section in sections) + "\n"
@@ -81,15 +83,19 @@ def _coverage(record: Record) -> str:
 
 def _what_it_reaches(record: Record) -> str:
     alphas, counted = record["validation"]["alphas"], record["validation"]["counted"]
+    levels = table(
+        ("", *(f"{level}-{ALPHA}" for level in range(len(alphas)))),
+        (
+            ("agreement", *(f"{share:.3f}" for share in alphas)),
+            ("counted pairs", *(f"{count:,}" for count in counted)),
+        ),
+    )
     return f"""
 ## What it reaches
 
 Over {record["corpus"]["held_out_conversations"]} held-out conversations of the corpus:
 
-| | {" | ".join(f"{n}-{ALPHA}" for n in range(len(alphas)))} |
-| --- | {" | ".join("---" for _ in alphas)} |
-| agreement | {" | ".join(f"{share:.3f}" for share in alphas)} |
-| counted pairs | {" | ".join(f"{count:,}" for count in counted)} |
+{levels}
 
 n-{ALPHA}: share of pairs, among those whose input already holds n estimated features, where the
 head's first choice is the target's greedy choice; counted in answers, where the n drafts before it

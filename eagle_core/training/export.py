@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from eagle_core.drafters.heads import Head, save_head
+from eagle_core.errors import HeadError
 from eagle_core.training.card import card
 from eagle_core.training.evaluate import Alphas
 from eagle_core.training.files import write_atomically
 
-RECORD, CARD = "training.json", "README.md"
+RECORD, REPLAYS, CARD = "training.json", "replay.json", "README.md"
 ROW = re.compile(r'\{\s+"step"[^{}]*\}')
 
 
@@ -52,7 +53,11 @@ def export_head(
     curve: list[dict[str, Any]],
     provenance: Provenance,
 ) -> None:
-    """Write or replace the whole folder, file by file; `state` is the run's checkpoint."""
+    """Write or replace the whole folder, file by file; `state` is the run's checkpoint.
+
+    What other weights reached over question sets goes.
+    """
+    (folder / REPLAYS).unlink(missing_ok=True)
     dtype = save_head(folder, head, vocabulary=vocabulary)
     record = {
         **_of_the_head(head, dtype, vocabulary=vocabulary, provenance=provenance),
@@ -66,8 +71,36 @@ def export_head(
     }
     text = as_text(record)
     write_atomically(folder / RECORD, lambda path: path.write_text(text))
-    words = card(record, about_corpus=provenance.about_corpus)
+    write_card(folder)
+
+
+def write_card(folder: Path) -> None:
+    """From the head's training record, and its figures over question sets where they are there.
+
+    Raises `HeadError` where the folder has no sound record.
+    """
+    record, replays = _read(folder / RECORD), None
+    if (folder / REPLAYS).exists():
+        replays = _read(folder / REPLAYS)
+    try:
+        words = card(record, replays)
+    except (KeyError, TypeError, ValueError) as error:
+        raise HeadError(
+            f"{folder} has a {RECORD} or {REPLAYS} without {error}", expected="what this writes"
+        ) from error
     write_atomically(folder / CARD, lambda path: path.write_text(words))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise HeadError(
+            f"{path} cannot be read ({error})", expected="a head that was trained here"
+        ) from error
+    if not isinstance(found, dict):
+        raise HeadError(f"{path} holds no object", expected="a head that was trained here")
+    return found
 
 
 def as_text(record: dict[str, Any]) -> str:
@@ -106,6 +139,7 @@ def _of_the_run(state: dict[str, Any], provenance: Provenance) -> dict[str, Any]
             "conversations": provenance.num_conversations,
             "tokens": provenance.num_tokens,
             "held_out_conversations": provenance.num_held_out,
+            "about": provenance.about_corpus,
         },
         "settings": settings,
         "progress": state["progress"],
