@@ -74,3 +74,17 @@ def test_a_folder_without_a_record_ends_in_one_sentence(
 ) -> None:
     assert main(["card", str(tmp_path)]) == 1
     assert "expected a head that was trained here" in capsys.readouterr().err
+
+
+def test_the_input_variants_shipped_differ_in_nothing_else_and_order_as_the_paper_has_them() -> (
+    None
+):
+    names = ("feature-and-token", "feature-and-unshifted", "feature", "token")
+    folder = HEADS / "smollm2-135m-instruct"
+    records = [
+        json.loads((folder / f"inputs-{name}" / "training.json").read_text()) for name in names
+    ]
+    assert all(record["settings"] == records[0]["settings"] for record in records)
+    assert all(record["corpus"] == records[0]["corpus"] for record in records)
+    lengths = [record["validation"]["chain_length"] for record in records]
+    assert lengths == sorted(lengths, reverse=True)

@@ -24,7 +24,7 @@ from eagle_core.training.making import SHIPPED_CORPUS, make
 from eagle_core.training.recipes import RECIPES
 
 ROOT = Path(__file__).parent.parent
-SHIPPED_RECORD = ROOT / "assets" / "heads" / "smollm2-135m-instruct" / "eagle" / "training.json"
+SHIPPED_RECORDS = sorted((ROOT / "assets" / "heads").glob("*/*/training.json"))
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +79,15 @@ def test_every_recipe_is_flags_that_the_trainer_knows() -> None:
             assert parsed([*shared, *flags.split()]).steps > 0
 
 
-def test_the_eagle_recipe_takes_the_steps_that_the_records_of_the_shipped_head_tell() -> None:
-    record, taken = json.loads(SHIPPED_RECORD.read_text()), []
+@pytest.mark.parametrize("shipped", SHIPPED_RECORDS, ids=lambda path: path.parent.name)
+def test_a_recipe_takes_the_steps_that_the_records_of_its_shipped_head_tell(shipped: Path) -> None:
+    record, taken = json.loads(shipped.read_text()), []
+    recipe = RECIPES[record["recipe"]]
     while record is not None:
         taken.insert(0, record["progress"]["step"])
         record = record["began_with"]
     shared = ["train", "--corpus", "x"]
-    runs = [parsed([*shared, *flags.split()]) for flags in RECIPES["eagle"].runs]
+    runs = [parsed([*shared, *flags.split()]) for flags in recipe.runs]
     assert [run.steps for run in runs] == taken
 
 
