@@ -6,7 +6,7 @@ A link comes from anywhere: a part that does not fit the form is dropped, never 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,18 +42,29 @@ TREES = (
 class Link:
     """The recording a link names and what it fills in; what is not there leaves a field as it is.
 
-    `options` has fields of `RunOptions`, `stop` one string a line.
+    `options` has fields of `RunOptions`, `stop` one string a line. `lacks_head`: the link was made
+    with a head that is not here.
     """
 
     run: str | None = None
     prompt: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    head: str | None = None
+    lacks_head: bool = False
 
 
-def read_link(data: object) -> Link:
+def read_link(data: object, *, heads: Sequence[str] = ()) -> Link:
+    """heads: those that a run may choose from."""
     parts: Mapping[str, object] = data if isinstance(data, dict) else {}
     texts = {name: part for name, part in parts.items() if isinstance(part, str)}
-    return Link(texts.get("run"), _prompt(texts.get("prompt", "")), _options(texts))
+    named = texts.get("head")
+    return Link(
+        texts.get("run"),
+        _prompt(texts.get("prompt", "")),
+        _options(texts),
+        head=named if named in heads else None,
+        lacks_head=bool(named) and named not in heads,
+    )
 
 
 def _prompt(text: str) -> str | None:

@@ -128,7 +128,17 @@ def test_a_sensible_form_gives_a_run() -> None:
     assert [message["kind"] for message in told if message][-1] == "end"
 
 
-LINKED = ["prompt", "tree", "run", "temperature", "seed", "max_new_tokens", "length", "earlier"]
+LINKED = [
+    "prompt",
+    "head",
+    "tree",
+    "run",
+    "temperature",
+    "seed",
+    "max_new_tokens",
+    "length",
+    "earlier",
+]
 
 
 @settings(EXAMPLES, max_examples=150)

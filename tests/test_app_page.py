@@ -71,6 +71,19 @@ def test_a_wrong_prompt_ends_in_one_message() -> None:
     assert json.loads(message)["kind"] == "error"
 
 
+@pytest.mark.parametrize(
+    ("run", "told"),
+    [("Story", "Recorded run: Story."), ("Nowhere", "a head that this page does not have")],
+)
+def test_a_link_with_a_head_that_is_not_here_is_told_of_where_it_matters(
+    run: str, told: str
+) -> None:
+    link: Any = SimpleNamespace(_data={"run": run, "head": "nowhere"})
+    message, *form = acts(recorded()).follow_link(link)
+    assert told in json.loads(message)["text"]
+    assert all(value == gr.skip() for value in form)
+
+
 def is_running(shown: tuple[Any, ...]) -> bool:
     *_, run, stop = shown
     assert run["interactive"] != stop["interactive"]

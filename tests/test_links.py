@@ -68,6 +68,20 @@ def test_a_part_that_does_not_fit_leaves_its_field_alone(name: str, value: Any) 
     assert read_link({name: value}) == Link()
 
 
+def test_a_head_is_chosen_among_those_that_are_here() -> None:
+    assert read_link({"head": "b"}, heads=("a", "b")) == Link(head="b")
+
+
+@pytest.mark.parametrize("name", ["c", "../b", "<img src=x onerror=alert(1)>", "a" * 10_000])
+def test_a_head_that_is_not_here_is_told_of_and_never_taken(name: str) -> None:
+    assert read_link({"head": name}, heads=("a", "b")) == Link(lacks_head=True)
+
+
+@pytest.mark.parametrize("name", ["", 3, None, ["b"]])
+def test_a_link_without_a_head_keeps_the_one_that_is_chosen(name: Any) -> None:
+    assert read_link({"head": name}, heads=("a", "b")) == Link()
+
+
 @pytest.mark.parametrize("data", [None, [], "run=Story", 5, {}])
 def test_what_is_no_link_is_nothing(data: Any) -> None:
     assert read_link(data) == Link()

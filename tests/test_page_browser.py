@@ -12,6 +12,7 @@ pytestmark = pytest.mark.browser
 FACTS = ".ev-facts"
 TURNS = ".ev-turns li"
 LANE = ".ev-lane-{} .ev-text"
+HEAD_FIELD = "document.querySelector('#head input')"
 PANELS = ("#head-report-panel", "#by-hand")
 
 
@@ -151,6 +152,19 @@ def test_another_head_is_chosen_loaded_and_named(visit: Visit) -> None:
     visit.ask("Hello")
     visit.wait_for_status("Done.")
     assert "fake-target, head other-head" in visit.text(FACTS)
+
+
+def test_a_link_chooses_its_head_and_a_head_that_is_not_here_is_told_of(
+    browser: Any, address: str
+) -> None:
+    there = Visit(browser, f"{address}#prompt=Hello&head=other-head")
+    there.page.wait_for_function(f"{HEAD_FIELD}.value === 'other-head'")
+    there.close()
+    away = Visit(browser, f"{address}#prompt=Hello&head=<b>nowhere</b>")
+    away.wait_for_status("a head that this page does not have; here is fake-head, other-head.")
+    assert away.page.evaluate(f"{HEAD_FIELD}.value") == "fake-head"
+    away.close()
+    assert there.complaints == away.complaints == []
 
 
 def test_the_head_report_is_opened_by_key_and_saved(visit: Visit) -> None:

@@ -401,7 +401,7 @@ def questions(tmp_path: Path) -> Path:
 
 def run(questions: Path, *more: str) -> int:
     flags = ["--answers", str(questions.parent / "answers"), "--max-new-tokens", str(NUM_NEW)]
-    return command.main([str(questions), *more, *flags])
+    return command.main([*flags, str(questions), *more])
 
 
 def test_the_command_replays_several_plans_and_writes_the_figures(

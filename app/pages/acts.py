@@ -48,11 +48,19 @@ class Acts:
 
     def follow_link(self, event: gr.EventData) -> tuple[Any, ...]:
         """Fill in the form and show the recording that a link names; no link begins a run."""
-        link = read_link(event._data)
+        link = read_link(event._data, heads=self._runner.heads)
         named = [number for number, one in enumerate(self.recordings) if one.title == link.run]
-        shown = self.replay(named[0]) if named else gr.skip()
-        form = (link.prompt, *map(link.options.get, OPTION_NAMES))
+        shown: Any = gr.skip()
+        if named:
+            shown = self.replay(named[0])
+        elif link.lacks_head:
+            shown = messages.status(self._no_such_head(), about="run")
+        form = (link.prompt, *map(link.options.get, OPTION_NAMES), link.head)
         return (shown, *(gr.skip() if value is None else value for value in form))
+
+    def _no_such_head(self) -> str:
+        here = ", ".join(self._runner.heads) or "the one it was started with"
+        return f"The link was made with a head that this page does not have; here is {here}."
 
     def begin(self, request: gr.Request) -> tuple[Any, ...]:
         """The name of the run asked for, and the buttons."""

@@ -67,7 +67,7 @@ def add_race_page(demo: gr.Blocks, runner: Runner, recordings: Sequence[Recorded
     add_head_report(viewer)
     starts = [run.click, form.prompt.submit, add_tree_editor(viewer, form).click]
     _wire(demo, acts, form, follows, Shown(viewer, run, stop), starts=starts)
-    filled = [viewer, form.prompt, *form.options]
+    filled = [viewer, form.prompt, *form.options, form.head]
     viewer.link(acts.follow_link, None, filled, concurrency_limit=None, **HIDDEN)
     for number, chip in enumerate(replays):
         chip.click(partial(acts.replay, number), None, viewer, concurrency_limit=None, **HIDDEN)

@@ -75,16 +75,16 @@ print(dump_trace(trace), file=open("trace.json", "w", encoding="utf-8"))
 `;
 }
 
-/** The part after "#" of a link to this place: the recording by name, or what it takes to run it again. */
-export function linkHash({ recording, settings, prompt, earlier, view }) {
+/** A link's part after "#" to this place: the recording by name, or what it takes to run it again. */
+export function linkHash({ recording, environment, settings, prompt, earlier, view }) {
   const { lane, step, node } = view;
   const isAlone = !earlier.length && prompt.length <= MAX_LINK_PROMPT; // a follow-up alone would ask something else
-  const parts = { run: recording, prompt: isAlone ? prompt : null, ...settings, lane, step: step + 1, node };
-  const values = Object.entries(parts).flatMap(([name, value]) => ((value ?? null) === null ? [] : [[name, Array.isArray(value) ? json(value) : value]]));
-  return `#${new URLSearchParams(values)}`;
+  const parts = { run: recording, prompt: isAlone ? prompt : null, ...settings, head: environment.head, lane, step: step + 1, node };
+  const given = Object.entries(parts).filter(([, value]) => (value ?? null) !== null);
+  return `#${new URLSearchParams(given.map(([name, value]) => [name, Array.isArray(value) ? json(value) : value]))}`;
 }
 
-/** The parts of a link; nothing of it is trusted: places are cut to numbers here, the rest is checked by the server. */
+/** Nothing of a link is trusted: places are cut to numbers here, the server checks the rest. */
 export function readLink(hash) {
   const { lane, step, node, ...ask } = Object.fromEntries(new URLSearchParams(hash.slice(1, 100_000)));
   if (!Object.values(ask).some(Boolean)) return null;

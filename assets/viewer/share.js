@@ -73,7 +73,7 @@ export function createShare({ root, onTrace, onCompare }) {
   return { element: box, update };
 }
 
-/** Through the clipboard, else through a selected field. */
+/** Through the clipboard, else a selected field. */
 async function copyText(text, box) {
   try {
     await navigator.clipboard.writeText(text);

@@ -19,7 +19,7 @@ test("a link brings back run, options, step and node", () => {
   now.lookAt(state, "eagle", 1);
   state.view.node = "bonus";
   const link = readLink(linkHash(state));
-  assert.deepEqual(link.ask, { run: "Story", prompt: "Hi", max_new_tokens: "64", temperature: "0.5", top_p: "1", top_k: "0", tree: "tree:8", rule: "greedy", seed: "7" });
+  assert.deepEqual(link.ask, { run: "Story", prompt: "Hi", max_new_tokens: "64", temperature: "0.5", top_p: "1", top_k: "0", tree: "tree:8", rule: "greedy", seed: "7", head: state.environment.head });
   assert.deepEqual(link.place, { lane: "eagle", step: 1, node: "bonus" });
 });
 
