@@ -15,11 +15,17 @@ from eagle_core.errors import OptionError
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A neighbour of `path` to be filled, put in its place in one step; dropped after an error."""
+    """A neighbour of `path` to be filled, put in its place in one step; dropped after an error.
+
+    It ends with the permissions of any new file, whatever its writer gave it (safetensors: 0600).
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     staged = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        staged.touch()
+        permissions = staged.stat().st_mode
         yield staged
+        staged.chmod(permissions)
         with staged.open("rb+") as file:
             os.fsync(file.fileno())
         staged.replace(path)

@@ -172,3 +172,8 @@ def test_a_tensor_beyond_the_size_of_a_file_is_not_written(
     monkeypatch.setattr(heads, "MAX_FILE_BYTES", HEADER_BYTES + 2000)
     with pytest.raises(HeadError, match=r"fc\.weight of 2304 bytes; expected at most 2000"):
         save_head(tmp_path, EagleHead(CONFIG), dtype=torch.float16)
+
+
+def test_every_file_of_a_head_may_be_read_by_whom_a_new_file_may(saved: Path) -> None:
+    (plain := saved / "plain").touch()
+    assert {file.stat().st_mode for file in saved.iterdir()} == {plain.stat().st_mode}

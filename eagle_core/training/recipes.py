@@ -32,7 +32,10 @@ _EAGLE = Recipe(
 )
 _EAGLE3 = Recipe(
     "eagle3",
-    (f"{_FAST} --steps 855 --self-fed-steps 2 --step-decay 0.9 --learning-rate 1.5e-3 --seed 1",),
+    (
+        f"{_FAST} --steps 855 --self-fed-steps 2 --step-decay 0.9 --learning-rate 1.5e-3 --seed 1",
+        f"{_FAST} --steps 1800 --self-fed-steps 1 --learning-rate 1.5e-3 --seed 3",
+    ),
 )
 _LESSER = f"{_FAST} --steps 400 --self-fed-steps 1 --learning-rate 1.5e-3 --seed 1"
 
