@@ -1,6 +1,7 @@
 // How a node's acceptance probability came about, with its numbers put into the rule. Pure.
 
 import { childrenOf } from "./layout.js";
+import { figure as number } from "./text.js";
 
 /**
  * Lines of text for node `node` of `step` under `rule`; empty where the rule is not known here.
@@ -56,6 +57,3 @@ function coin(step, node, rule) {
 }
 
 const sum = (numbers) => numbers.reduce((total, one) => total + (one ?? 0), 0);
-
-/** Three significant digits: enough to follow the division by hand. */
-const number = (value) => (value !== 0 && value < 0.001 ? value.toExponential(1) : String(Number(value.toPrecision(3))));

@@ -57,7 +57,7 @@ const cell = (text) => `"${json(text).replaceAll('"', '""')}"`;
 /** Python that repeats the run with this project's engine; JSON's texts and numbers are Python's, too. */
 export function pythonSnippet(state) {
   const { settings, prompt, earlier } = state;
-  const options = Object.entries(settings).map(([name, value]) => `    ${name}=${name === "stop" ? `tuple(${json(value)})` : json(value)},`);
+  const options = Object.entries(settings).map(([name, value]) => `    ${name}=${name === "stop" ? `tuple(${json(value)})` : value === true ? "True" : json(value)},`);
   return `${provenance(state).slice(0, 2).map((line) => `# ${line}\n`).join("")}from eagle_core import RunOptions, Turn, dump_trace
 from eagle_core.workbench import Workbench
 

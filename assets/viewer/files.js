@@ -43,7 +43,7 @@ export function save(name, content, type) {
 export const packed = (text) => new Response(new Blob([text]).stream().pipeThrough(new CompressionStream("gzip"))).blob();
 
 /** The whole tree as an SVG file with its looks written into it and `notes` as its description. */
-export function svgText(step, { pieces, look, notes, host }) {
+export function svgText({ step, pieces, look, notes, host }) {
   const svg = drawWhole(step, { pieces, look });
   const place = h("div", { class: "ev-unseen", "aria-hidden": "true" }, svg);
   host.append(place);
@@ -73,11 +73,13 @@ export async function pngOf(text) {
   return new Promise((done) => { canvas.toBlob(done, "image/png"); });
 }
 
-/** Keep the last finished trace for a reload of this tab, where that can be had. */
+/** Keep the last finished trace for a reload of this tab, without what was dropped where that is too much. */
 export function keep(trace, label) {
-  try {
-    sessionStorage.setItem(KEPT, JSON.stringify({ trace, label }));
-  } catch { /* too large, or no storage in this browser */ }
+  for (const left of [null, (key, value) => (key === "dropped" ? undefined : value)]) {
+    try {
+      return sessionStorage.setItem(KEPT, JSON.stringify({ trace, label }, left));
+    } catch { /* too large, or no storage in this browser */ }
+  }
 }
 
 /** `{trace, label}` of the last finished run, or null; as little trusted as any file. */

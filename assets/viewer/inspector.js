@@ -22,14 +22,15 @@ function nodeCard(step, node, { pieces, look, rule }) {
   const kind = look.kinds[node];
   const isJudged = kind !== "drafted";
   const name = isJudged ? VERDICTS[step.verdicts[node]].name : "drafted";
-  const lines = isJudged && look.hasAccept ? arithmetic(step, node, rule) : [];
+  const hasFate = look.hasAccept && kind !== "dropped";
+  const lines = isJudged && hasFate ? arithmetic(step, node, rule) : [];
   return h("section", {},
     title(pieceOf(pieces, step.tokens[node]), kind, name),
     h("p", { class: "ev-fine" }, place(step, node)),
     node === 0 ? null : h("dl", { class: "ev-bars" },
       bar("draft probability", step.draft[node], "draft"),
-      look.hasAccept ? bar("target probability", step.target[node], "target") : null,
-      look.hasAccept ? bar("acceptance probability", step.accept[node], "accept", isJudged ? step.draw[node] : null) : null),
+      hasFate ? bar("target probability", step.target[node], "target") : null,
+      hasFate ? bar("acceptance probability", step.accept[node], "accept", isJudged ? step.draw[node] : null) : null),
     lines.length ? h("div", { class: "ev-arithmetic" }, lines.map((line) => h("p", {}, line))) : null,
     isJudged ? h("p", { class: "ev-reason" }, reason(step, node, rule)) : null);
 }

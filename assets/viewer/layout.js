@@ -51,7 +51,33 @@ function place(parents, offsets) {
     rows.push(parent === null ? 0 : rows[parent] + offsets[node]);
     columns.push(parent === null ? 0 : columns[parent] + 1);
   });
-  return { rows, columns, numRows: Math.max(...rows) + 1, numColumns: Math.max(...columns) + 1 };
+  return sized(rows, columns);
+}
+
+const sized = (rows, columns) => ({ rows, columns, numRows: Math.max(...rows) + 1, numColumns: Math.max(...columns) + 1 });
+
+/**
+ * `layout` with the nodes `from` to `end` of `parents` put in: each below all that stands in its
+ * column, level with its parent or lower. Nothing else moves, and their edges cross no others of them.
+ */
+export function putBelow(layout, parents, from, end) {
+  const opened = (places) => [...places.slice(0, from), ...new Array(end - from), ...places.slice(from)];
+  const [rows, columns] = [opened(layout.rows), opened(layout.columns)];
+  const levels = [];
+  for (let node = from; node < end; node++) {
+    columns[node] = columns[parents[node]] + 1;
+    (levels[columns[node]] ??= []).push(node);
+  }
+  const free = [];
+  layout.columns.forEach((column, node) => { free[column] = Math.max(free[column] ?? 0, layout.rows[node] + 1); });
+  levels.forEach((nodes, column) => {
+    nodes.sort((one, other) => rows[parents[one]] - rows[parents[other]]);
+    for (const node of nodes) {
+      rows[node] = Math.max(free[column] ?? 0, rows[parents[node]]);
+      free[column] = rows[node] + 1;
+    }
+  });
+  return sized(rows, columns);
 }
 
 /**

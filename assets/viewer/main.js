@@ -15,7 +15,7 @@ import * as now from "./state.js";
 import { createSteps } from "./steps.js";
 import { createMeaning } from "./terms.js";
 import { count, treeName } from "./text.js";
-import { summary } from "./why.js";
+import { dropped, summary } from "./why.js";
 
 /**
  * Build the viewer inside `element`; `read()` gives the newest message, `watch(callback)` tells of
@@ -106,6 +106,7 @@ function actions(state, draw) {
     phaseBy: moving((by) => goToPhase(state, nextPhase(state, by))),
     hide: toggle("isHiding"),
     table: toggle("isTable"),
+    dropped: () => now.stepInView(state)?.dropped && toggle("showsDropped")(),
     speed: changing((speed) => { state.prefs.speed = speed; }),
     faster: changing((by) => { state.prefs.speed = SPEEDS[SPEEDS.indexOf(state.prefs.speed) + by] ?? state.prefs.speed; }),
     play: changing(() => (state.view.isPlaying ? player.pause() : player.play())),
@@ -216,8 +217,9 @@ function stepHeading(state) {
   if (!step) return { title: "Step", about: "no step yet" };
   const total = now.laneInView(state).steps.length;
   const name = state.view.lane === "eagle" ? "Step" : "Plain pass";
-  const isSecret = scene(state, step).look.kinds.includes("drafted");
-  return { title: `${name} ${step.number + 1} of ${total}`, about: isSecret ? `${count(step.tokens.length - 1, "token")} drafted` : summary(step) };
+  const { look, step: shown } = scene(state, step);
+  const isSecret = look.kinds.includes("drafted");
+  return { title: `${name} ${step.number + 1} of ${total}`, about: isSecret ? `${count(step.tokens.length - 1, "token")} drafted${dropped(shown)}` : summary(shown) };
 }
 
 /** The status line for who cannot see the step: what it is, or what its phase does. */

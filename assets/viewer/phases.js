@@ -5,7 +5,7 @@ import { childrenOf, layoutTree } from "./layout.js";
 import { count, pieceOf } from "./text.js";
 import { committed } from "./state.js";
 
-const KINDS = { o: "root", a: "accepted", x: "refused", "-": "unreached" };
+const KINDS = { o: "root", a: "accepted", x: "refused", "-": "unreached", d: "dropped" };
 
 /** `[{kind, mark, text, depth?, node?}]` in order; empty for a step that drafted nothing. */
 export function phasesOf(step, pieces) {
@@ -52,9 +52,12 @@ export function lookOf(step, { phase, phases, isHiding }) {
   if (kind === "commit") return whole(step);
   if (kind === "level") return unjudged(step, depth);
   const seen = new Set(phases.slice(0, phase + 1).map(({ node }) => node));
-  const judged = whole(step).kinds.map((final, node) => (node === 0 || seen.has(node) ? final : "drafted"));
+  const judged = whole(step).kinds.map((final, node) => (seen.has(node) || !isForTarget(step, node) ? final : "drafted"));
   return { kinds: [...judged.slice(0, step.tokens.length), null], hasAccept: true };
 }
+
+/** Whether the target is asked about a node: neither the root nor what was dropped. */
+const isForTarget = (step, node) => "ax-".includes(step.verdicts[node]);
 
 const whole = (step) => ({
   kinds: [...[...step.verdicts].map((letter) => KINDS[letter]), step.bonus === null ? null : "bonus"],
@@ -63,6 +66,6 @@ const whole = (step) => ({
 
 function unjudged(step, depth = Infinity) {
   const { columns } = layoutTree(step.parents);
-  const kinds = columns.map((column) => (column === 0 ? "root" : column <= depth ? "drafted" : null));
+  const kinds = columns.map((column, node) => (column > depth ? null : isForTarget(step, node) ? "drafted" : KINDS[step.verdicts[node]]));
   return { kinds: [...kinds, null], hasAccept: false };
 }

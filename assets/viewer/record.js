@@ -26,6 +26,7 @@ const finite = kind("a finite number", (value) => typeof value === "number" && M
 const probability = kind("a probability", (value) => typeof value === "number" && value >= 0 && value <= 1);
 const object = kind("an object", (value) => typeof value === "object" && value !== null && !Array.isArray(value));
 const list = kind("a list", Array.isArray);
+const flag = kind("true or false", (value) => typeof value === "boolean");
 const stop = kind(`one of ${STOPS.join(", ")}`, (value) => STOPS.includes(value));
 const maybe = (check) => (value, name) => (value ?? null) === null || check(value, name);
 
@@ -51,7 +52,7 @@ const shown = (value) => (value === undefined ? "missing" : JSON.stringify(value
 // A trace ------------------------------------------------------------
 
 const settings = { max_new_tokens: whole, temperature: quantity, top_p: probability, top_k: whole, seed: whole, tree: text, rule: text };
-const sinceTwo = { min_p: probability, repetition_penalty: quantity, presence_penalty: finite, frequency_penalty: finite, stop: each(text) };
+const sinceTwo = { min_p: probability, repetition_penalty: quantity, presence_penalty: finite, frequency_penalty: finite, stop: each(text), record_dropped: maybe(flag) };
 const environment = fields({ target: text, head: text, device: text, dtype: text, threads: whole, versions: values(text) });
 
 function pieces(record, name) {
@@ -79,7 +80,7 @@ function step(record, name) {
   if (length < 1 || length > MAX_NODES) fail(`a step of ${length} nodes`, `1 to ${MAX_NODES}`);
   const column = each(maybe(probability), length);
   fields({ parents: each(maybe(whole), length), draft: column, target: column, accept: column, draw: column, verdicts: text, path: each(whole) })(record, name);
-  fields({ bonus: maybe(whole), draft_ms: quantity, verify_ms: quantity, commit_ms: quantity, notice: maybe(text), laws: maybe(each(laws(length))) })(record, name);
+  fields({ bonus: maybe(whole), draft_ms: quantity, verify_ms: quantity, commit_ms: quantity, notice: maybe(text), laws: maybe(each(laws(length))), dropped: maybe(dropped(length)) })(record, name);
   record.bonus ??= null;
   tree(record, length);
   each(text, record.path.length - (record.bonus === null ? 1 : 0))(record.text, "event.text");
@@ -99,6 +100,15 @@ function tree({ parents, verdicts, path }, length) {
 const laws = (length) => (record, name) => {
   fields({ node: whole, target: law, draft: maybe(law) })(record, name);
   if (record.node >= length) fail(`laws of node ${record.node}`, `one of ${length} nodes`);
+};
+
+const dropped = (length) => (record, name) => {
+  fields({ tokens: each(whole), least_kept: maybe(probability) })(record, name);
+  const size = record.tokens.length;
+  if (size < 1 || length + size > MAX_NODES) fail(`${size} dropped candidates`, `1 to ${MAX_NODES} nodes with the tree's`);
+  fields({ parents: each(whole, size), draft: each(probability, size), values: each(probability, size) })(record, name);
+  record.parents.forEach((parent, place) => parent < length + place || fail(`candidate ${length + place} with parent ${parent}`, "parents first"));
+  record.least_kept ??= null;
 };
 
 function law(columns, name) {
@@ -124,6 +134,6 @@ export function readTrace(content) {
   const asked = version < 2 ? settings : { ...settings, ...sinceTwo };
   if (version < 3) trace.earlier = [];
   fields({ prompt: text, earlier: each(fields({ role: text, content: text })), created: text, settings: fields(asked), environment, pieces, lanes: each(lane) })(trace, "trace");
-  trace.settings = Object.fromEntries(Object.keys(asked).map((name) => [name, trace.settings[name]]));
+  trace.settings = Object.fromEntries(Object.entries(trace.settings).filter(([name]) => Object.hasOwn(asked, name)));
   return trace;
 }

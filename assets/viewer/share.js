@@ -36,7 +36,7 @@ export function createShare({ root, onTrace, onCompare }) {
     setText(said, isCopied ? `${what} copied.` : "This browser lets no page copy.");
   };
   const name = (end) => `eagle-step-${state.view.step + 1}.${end}`;
-  const svg = () => svgText(stepInView(state), { pieces: state.pieces, look: scene(state, stepInView(state)).look, notes: provenance(state).join("\n"), host: root });
+  const svg = () => svgText({ ...scene(state, stepInView(state)), pieces: state.pieces, notes: provenance(state).join("\n"), host: root });
   const trace = () => JSON.stringify(state.trace);
   const groups = {
     "The run": [

@@ -2,6 +2,7 @@
 
 import { button, h, setAttribute, setText, signButton } from "./dom.js";
 import { drawInspector } from "./inspector.js";
+import { withDropped } from "./dropped.js";
 import { lookOf, phasesOf } from "./phases.js";
 import * as now from "./state.js";
 import { createTable } from "./table.js";
@@ -22,19 +23,19 @@ export function createStage(act) {
     const step = now.stepInView(state);
     element.hidden = !step;
     if (!step) return;
-    const next = { step, ...scene(state, step), isTable: state.prefs.isTable };
-    tools.update(state);
+    const next = { ...scene(state, step), isTable: state.prefs.isTable, pieces: state.pieces };
+    tools.update(state, step);
     if (isSame(shown, next)) return;
     const isHoverOnly = isSame({ ...shown, hovered: next.hovered }, next);
     shown = next;
     tree.element.hidden = next.isTable;
     table.element.hidden = !next.isTable;
     const { steps } = now.laneInView(state);
-    if (next.isTable) table.update({ step, pieces: state.pieces, selected: next.selected, look: next.look });
-    else tree.update({ step, steps, pieces: state.pieces, selected: next.selected, look: next.look, hovered: next.hovered });
+    if (next.isTable) table.update(next);
+    else tree.update({ ...next, steps });
     if (isHoverOnly) return;
     phases.update(state, next.phases);
-    inspector.replaceChildren(drawInspector(step, { node: next.selected, pieces: state.pieces, look: next.look, rule: state.settings?.rule }));
+    inspector.replaceChildren(drawInspector(next.step, { ...next, node: next.selected, rule: state.settings?.rule }));
   };
   return { element, update, zoom: tree.zoom, fit: tree.fit };
 }
@@ -44,17 +45,18 @@ const knownScenes = new WeakMap();
 /** What is to be seen of the step in view; the same objects for the same view, so they can be compared. */
 export function scene(state, step) {
   const { phase } = state.view;
-  const { isHiding } = state.prefs;
-  const mark = `${phase} ${isHiding}`;
+  const { isHiding, showsDropped } = state.prefs;
+  const mark = `${phase} ${isHiding} ${showsDropped}`;
   let known = knownScenes.get(step);
   if (known?.mark !== mark) {
     const phases = known?.phases ?? phasesOf(step, state.pieces);
-    known = { mark, phases, look: lookOf(step, { phase, phases, isHiding }) };
+    const shown = showsDropped ? withDropped(step) : step;
+    known = { mark, phases, step: shown, look: lookOf(shown, { phase, phases, isHiding }) };
     knownScenes.set(step, known);
   }
   const { lane, step: number, node } = state.hover ?? {};
   const hovered = lane === state.view.lane && number === state.view.step ? node ?? null : null;
-  return { look: known.look, phases: known.phases, selected: now.nodeInView(state, known), hovered };
+  return { step: known.step, look: known.look, phases: known.phases, selected: now.nodeInView(state, known), hovered };
 }
 
 const isSame = (one, other) => Object.keys(other).every((key) => one[key] === other[key]);
@@ -102,9 +104,12 @@ function createTools(act, tree) {
   const toggle = (label, title, onclick) => button(label, onclick, { class: "ev-button ev-toggle", title });
   const hiding = toggle("Hide verdicts", "Guess first: hide what the target decided (H)", act.hide);
   const table = toggle("Table", "The same facts as a table (T)", act.table);
+  const dropped = toggle("Dropped", "What the head drafted and the tree did not keep (D)", act.dropped);
   const zooms = [signButton("−", "Zoom out (−)", () => tree.zoom(0.8)), signButton("⤢", "Whole tree, or back (0)", tree.fit), signButton("+", "Zoom in (+)", () => tree.zoom(1.25))];
-  const element = h("div", { class: "ev-tools" }, hiding, table, h("span", { class: "ev-zooms", role: "group", "aria-label": "Zoom" }, zooms));
-  const update = ({ prefs }) => {
+  const element = h("div", { class: "ev-tools" }, hiding, table, dropped, h("span", { class: "ev-zooms", role: "group", "aria-label": "Zoom" }, zooms));
+  const update = ({ prefs }, step) => {
+    dropped.hidden = !step.dropped && dropped !== document.activeElement; // which would lose the focus
+    setAttribute(dropped, "aria-pressed", prefs.showsDropped);
     setAttribute(hiding, "aria-pressed", prefs.isHiding);
     setAttribute(table, "aria-pressed", prefs.isTable);
     for (const one of zooms) one.disabled = prefs.isTable;

@@ -23,7 +23,7 @@ export function initialState() {
     lanes: { plain: emptyLane("plain"), eagle: emptyLane("eagle") },
     trace: null, // the whole record as the server or a file gave it; none while a run is under way
     isMoved: false, // by the visitor, since the last drawing
-    prefs: { isHiding: false, isTable: false, speed: 1 }, // outlive a run, unlike the view
+    prefs: { isHiding: false, isTable: false, showsDropped: false, speed: 1 }, // outlive a run, unlike the view
     hover: null, // {lane, step, node} under the pointer; node null is the whole step
     view: {
       lane: "eagle", step: 0, node: null,
@@ -249,7 +249,8 @@ function tellingStep(lane) {
 export function nodeInView(state, { look, phases } = {}) {
   const step = stepInView(state);
   if (!step) return null;
-  if (state.view.node !== null) return state.view.node;
+  const { node } = state.view;
+  if (node === "bonus" || (node !== null && node < look.kinds.length - 1)) return node; // others are out of sight
   const phase = phases?.[state.view.phase];
   if (phase?.kind === "coin") return phase.node;
   if (look && look.kinds.includes("drafted")) return 1; // anything else would give the answer away

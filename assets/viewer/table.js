@@ -37,7 +37,7 @@ export function rowsOf({ step, pieces, look }) {
     const number = (column, isShown = true) => (node === 0 || !isShown ? "–" : probability(step[column][node]));
     return {
       node, token: name(node), depth: String(columns[node]),
-      tried: parent === null ? "–" : ordinal(children[parent].indexOf(node) + 1),
+      tried: parent === null || step.verdicts[node] === "d" ? "–" : ordinal(children[parent].indexOf(node) + 1),
       after: parent === null ? "–" : name(parent),
       draft: number("draft"), target: number("target", look.hasAccept), accept: number("accept", look.hasAccept),
       draw: isJudged ? number("draw") : "–",

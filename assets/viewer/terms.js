@@ -8,6 +8,7 @@ const MEANINGS = {
   refused: "A drafted token that was tried and not kept.",
   "not reached": "Never tried: its parent was not kept, or a sibling before it was.",
   drafted: "Guessed by the head, not judged by the target yet.",
+  dropped: "Drafted, but not among the best of all drafts by path value, so the target never saw it.",
   "bonus token": "The target's own token at the end of the accepted path; the root of the next step.",
   "draft probability": "How probable the head held this token after the tokens on its path (d in the tree).",
   "target probability": "How probable the target holds this token after the tokens on its path.",

@@ -43,6 +43,9 @@ export function probability(value) {
   return value.toFixed(2);
 }
 
+/** Three significant digits: enough to follow a division by hand. */
+export const figure = (value) => (value !== 0 && value < 0.001 ? value.toExponential(1) : String(Number(value.toPrecision(3))));
+
 export function milliseconds(ms) {
   if (ms >= 10_000) return `${(ms / 1000).toFixed(1)} s`;
   return `${ms < 9.95 ? ms.toFixed(1) : Math.round(ms)} ms`;

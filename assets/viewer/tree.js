@@ -4,7 +4,7 @@
 // again, edges of one kind are one path, and only what lies in the box is drawn.
 
 import { h, s, setAttribute } from "./dom.js";
-import { layoutTree } from "./layout.js";
+import { layoutTree, putBelow } from "./layout.js";
 import { clip, pieceOf, probability } from "./text.js";
 import { VERDICTS, spoken } from "./why.js";
 
@@ -15,8 +15,8 @@ const LABEL_COLUMNS = 10;
 const SMALLEST_SCALE = 0.92; // of a tree that is too wide, until the visitor zooms
 const SCALES = { least: 0.12, most: 2.5, far: 0.5 }; // below `far` no letter can be read
 const MAX_HEIGHT = 560;
-const EDGE_KINDS = ["drafted", "unreached", "refused", "bonus", "accepted"]; // later ones lie on top
-export const MARKS = { accepted: VERDICTS.a.mark, refused: VERDICTS.x.mark, bonus: "◆" };
+const EDGE_KINDS = ["dropped", "drafted", "unreached", "refused", "bonus", "accepted"]; // later ones lie on top
+export const MARKS = { accepted: VERDICTS.a.mark, refused: VERDICTS.x.mark, dropped: VERDICTS.d.mark, bonus: "◆" };
 const ROUND = `M7 0h${NODE.width - 14}a7 7 0 0 1 7 7v${NODE.height - 14}a7 7 0 0 1-7 7h-${NODE.width - 14}a7 7 0 0 1-7-7v-${NODE.height - 14}a7 7 0 0 1 7-7z`;
 // Cut corners: the bonus token is no draft, and looks like none.
 const CUT = `M9 0H${NODE.width - 9}L${NODE.width} ${NODE.height / 2}L${NODE.width - 9} ${NODE.height}H9L0 ${NODE.height / 2}Z`;
@@ -29,9 +29,11 @@ export const nodeKey = (step, node) => (node === step.tokens.length ? "bonus" : 
 
 const knownLayouts = new WeakMap();
 
-/** The layout of a step with its bonus token, worked out once. */
+/** The layout of a step with its bonus token, worked out once; what was dropped moves nothing. */
 export function layoutOf(step) {
-  if (!knownLayouts.has(step)) knownLayouts.set(step, layoutTree(parentsWithBonus(step)));
+  const { kept, tokens } = step;
+  const parents = parentsWithBonus(step);
+  if (!knownLayouts.has(step)) knownLayouts.set(step, kept ? putBelow(layoutOf(kept), parents, kept.tokens.length, tokens.length) : layoutTree(parents));
   return knownLayouts.get(step);
 }
 
@@ -87,7 +89,7 @@ export function createTree({ onSelect, onHover }) {
   const update = (next) => {
     const isOther = next.step !== shown?.step || next.selected !== shown?.selected;
     shown = { ...next, layout: layoutOf(next.step) };
-    element.style.height = `${boxHeight(next.steps, camera)}px`;
+    element.style.height = `${boxHeight([...next.steps, next.step], camera)}px`;
     draw();
     if (isOther) reveal(element, shown, camera);
   };
@@ -181,7 +183,7 @@ function factsOf(step, node, { kind, key, pieces, look, layout }) {
     level: layout.columns[node] + 1,
     spoken: isBonus ? `bonus token ${name}` : isJudged ? spoken(step, node, name) : `token ${name}, draft probability ${probability(step.draft[node])}`,
     note: isBonus ? "bonus token" : node === 0 ? "root" : `d ${probability(step.draft[node])}`,
-    accept: hasNumbers && look.hasAccept ? `a ${probability(step.accept[node])}` : "",
+    accept: hasNumbers && look.hasAccept && kind !== "dropped" ? `a ${probability(step.accept[node])}` : "",
   };
 }
 

@@ -1,12 +1,13 @@
 // Why a node met its fate, in one sentence with its numbers. Pure.
 
-import { probability } from "./text.js";
+import { figure, probability } from "./text.js";
 
 export const VERDICTS = {
   o: { name: "root", mark: "" },
   a: { name: "accepted", mark: "✓" },
   x: { name: "refused", mark: "✕" },
   "-": { name: "not reached", mark: "" },
+  d: { name: "dropped", mark: "↓" },
 };
 
 const CHOICES = { greedy: "the token it holds most probable", seeded: "its own draw here, the one plain decoding makes too" };
@@ -15,6 +16,7 @@ const CHOICES = { greedy: "the token it holds most probable", seeded: "its own d
 export function reason(step, node, rule = "greedy") {
   if (node === 0) return "The root: the last token already in the text. Everything here is guessed after it.";
   if (step.verdicts[node] === "-") return whyNotReached(step, node);
+  if (step.verdicts[node] === "d") return whyDropped(step, node);
   const isKept = step.verdicts[node] === "a";
   const end = isKept ? "so it is kept." : "so it is refused.";
   if (rule === "block") return "The chain is judged as a whole: the longest block whose coin wins is kept.";
@@ -32,6 +34,12 @@ function whyNotReached(step, node) {
   return "Never tried: the answer ended before it.";
 }
 
+function whyDropped({ dropped, kept }, node) {
+  const value = `its path value is ${figure(dropped.values[node - kept.tokens.length])}`;
+  if (dropped.least_kept === null) return `Dropped before the target's pass: ${value}, and no draft was worth checking.`;
+  return `Dropped before the target's pass: ${value}, the smallest one kept ${figure(dropped.least_kept)}.`;
+}
+
 export function bonusReason(step) {
   const end = step.path.at(-1);
   const hasRefused = step.parents.some((parent, node) => parent === end && step.verdicts[node] === "x");
@@ -42,16 +50,20 @@ export function bonusReason(step) {
 
 /** What a step did, as one line. */
 export function summary(step) {
-  const numDrafts = step.tokens.length - 1;
+  const numDrafts = (step.kept ?? step).tokens.length - 1;
   const numAccepted = step.path.length - 1;
-  if (!numDrafts) return "1 target pass, 1 token";
+  if (!numDrafts) return `1 target pass, 1 token${dropped(step)}`;
   const bonus = step.bonus === null ? "" : " + bonus token";
-  return `${numAccepted} accepted${bonus} · ${numDrafts} drafted · 1 target pass`;
+  return `${numAccepted} accepted${bonus} · ${numDrafts} drafted${dropped(step)} · 1 target pass`;
 }
+
+/** How many candidates are shown that were dropped, to be put behind those drafted. */
+export const dropped = (step) => (step.kept ? ` + ${step.dropped.tokens.length} dropped` : "");
 
 /** A node in words, for a screen reader. */
 export function spoken(step, node, name) {
   const verdict = VERDICTS[step.verdicts[node]].name;
   if (node === 0) return `root, token ${name}`;
-  return `token ${name}, ${verdict}, draft probability ${probability(step.draft[node])}, acceptance probability ${probability(step.accept[node])}`;
+  const accept = step.accept[node] === null ? "" : `, acceptance probability ${probability(step.accept[node])}`;
+  return `token ${name}, ${verdict}, draft probability ${probability(step.draft[node])}${accept}`;
 }
