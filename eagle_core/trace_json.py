@@ -252,12 +252,10 @@ def _dropped(data: Json | None, num_nodes: int) -> Dropped | None:
     tokens = record.each("tokens", reading.whole)
     if not 1 <= len(tokens) <= MAX_NODES - num_nodes:
         raise TraceError(
-            f"{len(tokens)} dropped candidates", expected=f"1 to {MAX_NODES} nodes with the tree's"
+            f"{len(tokens)} dropped candidates", expected=f"1 to {MAX_NODES - num_nodes}"
         )
     parents = record.each("parents", reading.whole, length=len(tokens))
-    for number, parent in enumerate(parents, start=num_nodes):
-        if parent >= number:
-            raise TraceError(f"candidate {number} with parent {parent}", expected="parents first")
+    _check_parents(parents, first=num_nodes)
     probs, values = (
         record.each(name, reading.probability, length=len(tokens)) for name in ("draft", "values")
     )
@@ -296,9 +294,7 @@ def _nodes(record: Record) -> tuple[Node, ...]:
     if not 1 <= len(tokens) <= MAX_NODES:
         raise TraceError(f"a step of {len(tokens)} nodes", expected=f"1 to {MAX_NODES}")
     parents = record.each("parents", reading.or_none(reading.whole), length=len(tokens))
-    for node, parent in enumerate(parents):
-        if (parent is None) != (node == 0) or (parent is not None and parent >= node):
-            raise TraceError(f"node {node} with parent {parent}", expected="parents first")
+    _check_parents(parents, first=0)
     columns = [
         record.each(name, reading.or_none(reading.probability), length=len(tokens))
         for name in ("draft", "target", "accept", "draw")
@@ -308,6 +304,13 @@ def _nodes(record: Record) -> tuple[Node, ...]:
         raise TraceError(f"{len(verdicts)} verdicts for {len(tokens)} nodes")
     rows = zip(tokens, parents, verdicts, *columns, strict=True)
     return tuple(Node(*row) for row in rows)
+
+
+def _check_parents(parents: Sequence[int | None], *, first: int) -> None:
+    """first: the number of the node that the first parent belongs to; 0 is the root."""
+    for node, parent in enumerate(parents, start=first):
+        if (parent is None) != (node == 0) or (parent is not None and parent >= node):
+            raise TraceError(f"node {node} with parent {parent}", expected="parents first")
 
 
 def _path(record: Record, nodes: Sequence[Node]) -> tuple[int, ...]:

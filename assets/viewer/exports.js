@@ -28,7 +28,7 @@ export function provenance(state) {
 export function stepText(state) {
   const step = stepInView(state);
   const { steps, method } = laneInView(state);
-  const lines = rowsOf({ step, pieces: state.pieces, look: lookOf(step, { phase: null, phases: [], isHiding: false }) })
+  const lines = rowsOf({ step, pieces: state.pieces, look: lookOf(step) })
     .map(({ token, depth, draft, target, accept, draw, verdict }) => `${`${"  ".repeat(depth)}${token}`.padEnd(32)} d ${draft}  t ${target}  a ${accept}  draw ${draw}  ${verdict}`);
   return [
     `${method}, step ${step.number + 1} of ${steps.length}: ${summary(step)}`,

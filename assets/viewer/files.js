@@ -1,9 +1,10 @@
 // Files in and out, all within the browser: nothing is sent anywhere.
 
 import { h, s } from "./dom.js";
-import { MAX_BYTES, RecordError, readTrace } from "./record.js";
+import { RecordError, readTrace } from "./record.js";
 import { drawWhole } from "./tree.js";
 
+const MAX_BYTES = 64 * 1024 * 1024;
 const KEPT = "eagle-last-trace";
 const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "display"];
 
@@ -73,13 +74,11 @@ export async function pngOf(text) {
   return new Promise((done) => { canvas.toBlob(done, "image/png"); });
 }
 
-/** Keep the last finished trace for a reload of this tab, without what was dropped where that is too much. */
+/** Keep the last finished trace for a reload of this tab, where that can be had. */
 export function keep(trace, label) {
-  for (const left of [null, (key, value) => (key === "dropped" ? undefined : value)]) {
-    try {
-      return sessionStorage.setItem(KEPT, JSON.stringify({ trace, label }, left));
-    } catch { /* too large, or no storage in this browser */ }
-  }
+  try {
+    sessionStorage.setItem(KEPT, JSON.stringify({ trace, label }));
+  } catch { /* too large, or no storage in this browser */ }
 }
 
 /** `{trace, label}` of the last finished run, or null; as little trusted as any file. */

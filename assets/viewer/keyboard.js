@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { neighbour } from "./layout.js";
-import { layoutOf, nodeKey, parentsWithBonus } from "./tree.js";
+import { layoutOf, nodeKey, nodeNumber, parentsWithBonus } from "./tree.js";
 import { scene } from "./stage.js";
 import { stepInView } from "./state.js";
 
@@ -13,7 +13,7 @@ const KEYS = [
   ["[ ]", "a phase of the step back or forward"],
   ["↑ ↓ ← →", "in the tree: neighbour, parent, first child"],
   ["L", "look at the other lane"],
-  ["H T D", "hide verdicts; the tree as a table; dropped candidates, where there are any"],
+  ["H T D", "hide verdicts; the tree as a table; what the tree dropped"],
   ["+ − 0", "zoom in, zoom out, the whole tree"],
 ];
 
@@ -53,7 +53,6 @@ function nodeAction({ key }, { act, state }) {
   if (key === "Enter" || key === " ") return () => {};
   if (!key.startsWith("Arrow")) return null;
   const { step, selected } = scene(state, stepInView(state));
-  const node = selected === "bonus" ? step.tokens.length : selected;
-  const next = neighbour(parentsWithBonus(step), layoutOf(step), node, key);
+  const next = neighbour(parentsWithBonus(step), layoutOf(step), nodeNumber(step, selected), key);
   return next === null ? () => {} : () => act.select(nodeKey(step, next));
 }

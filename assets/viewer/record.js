@@ -4,7 +4,6 @@
 // both readers are tested over the same fixtures.
 
 const LAST_VERSION = 3;
-export const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_EVENTS = 100_000;
 const MAX_NODES = 4_096;
 const MAX_TOP = 64;
@@ -79,23 +78,25 @@ function step(record, name) {
   const { length } = record.tokens;
   if (length < 1 || length > MAX_NODES) fail(`a step of ${length} nodes`, `1 to ${MAX_NODES}`);
   const column = each(maybe(probability), length);
-  fields({ parents: each(maybe(whole), length), draft: column, target: column, accept: column, draw: column, verdicts: text, path: each(whole) })(record, name);
-  fields({ bonus: maybe(whole), draft_ms: quantity, verify_ms: quantity, commit_ms: quantity, notice: maybe(text), laws: maybe(each(laws(length))), dropped: maybe(dropped(length)) })(record, name);
+  fields({ parents: each(maybe(whole), length), draft: column, target: column, accept: column, draw: column, verdicts: text, path: each(whole), bonus: maybe(whole), draft_ms: quantity, verify_ms: quantity, commit_ms: quantity, notice: maybe(text), laws: maybe(each(laws(length))), dropped: maybe(dropped(length)) })(record, name);
   record.bonus ??= null;
   tree(record, length);
   each(text, record.path.length - (record.bonus === null ? 1 : 0))(record.text, "event.text");
 }
 
 function tree({ parents, verdicts, path }, length) {
-  parents.forEach((parent, node) => {
-    if ((parent === null) !== (node === 0) || parent >= Math.max(node, 1)) fail(`node ${node} with parent ${parent}`, "parents first");
-  });
+  parentsFirst(parents, 0);
   if ([...verdicts].length !== length) fail(`${[...verdicts].length} verdicts for ${length} nodes`);
   const odd = [...verdicts].find((letter) => !"oax-".includes(letter));
   if (odd !== undefined) fail(`verdict ${shown(odd)}`, "o a x -");
   const isPath = path[0] === 0 && path.every((node, place) => node < length && (place === 0 || parents[node] === path[place - 1]));
   if (!isPath) fail(`path [${path.slice(0, 20)}]`, "nodes from the root downwards");
 }
+
+const parentsFirst = (parents, first) => parents.forEach((parent, place) => {
+  const node = first + place;
+  if ((parent === null) !== (node === 0) || parent >= Math.max(node, 1)) fail(`node ${node} with parent ${parent}`, "parents first");
+});
 
 const laws = (length) => (record, name) => {
   fields({ node: whole, target: law, draft: maybe(law) })(record, name);
@@ -105,10 +106,9 @@ const laws = (length) => (record, name) => {
 const dropped = (length) => (record, name) => {
   fields({ tokens: each(whole), least_kept: maybe(probability) })(record, name);
   const size = record.tokens.length;
-  if (size < 1 || length + size > MAX_NODES) fail(`${size} dropped candidates`, `1 to ${MAX_NODES} nodes with the tree's`);
+  if (size < 1 || length + size > MAX_NODES) fail(`${size} dropped candidates`, `1 to ${MAX_NODES - length}`);
   fields({ parents: each(whole, size), draft: each(probability, size), values: each(probability, size) })(record, name);
-  record.parents.forEach((parent, place) => parent < length + place || fail(`candidate ${length + place} with parent ${parent}`, "parents first"));
-  record.least_kept ??= null;
+  parentsFirst(record.parents, length);
 };
 
 function law(columns, name) {
@@ -121,7 +121,6 @@ function law(columns, name) {
 
 /** The trace in `content`, checked, of its settings those known here; throws a RecordError. */
 export function readTrace(content) {
-  if (content.length > MAX_BYTES) fail(`a trace of ${content.length} characters`, `at most ${MAX_BYTES}`);
   let trace;
   try {
     trace = JSON.parse(content);

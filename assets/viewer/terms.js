@@ -2,7 +2,7 @@
 
 import { h, setText } from "./dom.js";
 
-const MEANINGS = {
+export const MEANINGS = {
   root: "The last token already in the text. The tree guesses what follows it.",
   accepted: "A drafted token that the target kept in this step.",
   refused: "A drafted token that was tried and not kept.",
@@ -33,7 +33,7 @@ export function term(name, label = name) {
 
 /** The one bubble of meanings within `root`. It stays while pointed at; Escape takes it away. */
 export function createMeaning(root) {
-  const bubble = h("p", { class: "ev-meaning", id: "ev-meaning", role: "tooltip", hidden: true }, "");
+  const bubble = h("p", { class: "ev-meaning", id: "ev-meaning", role: "tooltip", hidden: true });
   let owner = null;
   const hide = () => {
     owner?.removeAttribute("aria-describedby");
@@ -55,10 +55,8 @@ export function createMeaning(root) {
     if (word) show(word);
     else if (owner !== document.activeElement) hide(); // a word with the focus keeps its bubble
   };
-  root.addEventListener("pointerover", listen);
-  root.addEventListener("focusin", listen);
-  root.addEventListener("pointerleave", hide);
-  root.addEventListener("focusout", hide);
+  for (const name of ["pointerover", "focusin"]) root.addEventListener(name, listen);
+  for (const name of ["pointerleave", "focusout"]) root.addEventListener(name, hide);
   root.addEventListener("keydown", (event) => event.key === "Escape" && hide());
   return bubble;
 }
