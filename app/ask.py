@@ -16,6 +16,7 @@ from eagle_core.text import check_prompt
 from eagle_core.trace import Turn
 
 WHOLE = ("max_new_tokens", "top_k", "seed")
+FLAGS = ("record_dropped",)
 NUMBERS = (
     *("temperature", "top_p", "min_p", "repetition_penalty"),
     *("presence_penalty", "frequency_penalty"),
@@ -50,6 +51,8 @@ def _read(name: str, value: object) -> Any:
         return _whole(name, value)
     if name in NUMBERS:
         return _number(name, value)
+    if name in FLAGS:
+        return _flag(name, value)
     text = _text(name, value)
     return tuple(line for line in text.split("\n") if line) if name == "stop" else text.strip()
 
@@ -57,6 +60,12 @@ def _read(name: str, value: object) -> Any:
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise OptionError(f"the {_words(name)} is missing", expected="text")
+    return value
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise OptionError(f"the {_words(name)} is missing", expected="yes or no")
     return value
 
 

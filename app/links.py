@@ -78,6 +78,7 @@ def _prompt(text: str) -> str | None:
 def _options(texts: Mapping[str, str]) -> dict[str, Any]:
     read: dict[str, Any] = {name: _number(name, texts[name]) for name in BOUNDS if name in texts}
     read |= {"tree": _tree(texts.get("tree")), "stop": _stop(texts.get("stop"))}
+    read["record_dropped"] = texts.get("record_dropped") == "true" or None
     options = {name: value for name, value in read.items() if value is not None}
     rule = texts.get("rule")
     if rule in RULE_NAMES:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 MAX_SAMPLES = 1_000_000
+OPTION_NAMES = frozenset(field.name for field in fields(RunOptions))
 INTERRUPTED = 130  # the shell's number for a program ended by Ctrl-C
 
 
@@ -88,6 +89,11 @@ def add_generate(commands: Commands) -> None:
     add_run_flags(generate)
     add_model_flags(generate)
     generate.add_argument("--trace", type=Path, metavar="FILE", help="save the trace as JSON")
+    generate.add_argument(
+        "--record-dropped",
+        action="store_true",
+        help="with what dynamic trees (and auto) drafted and did not keep in it",
+    )
     generate.set_defaults(run=run_generate)
 
 
@@ -147,7 +153,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
 
 def run_options(options: argparse.Namespace, **instead: object) -> RunOptions:
     """What the flags ask for, with some of it put in another way."""
-    given = {field.name: getattr(options, field.name) for field in fields(RunOptions)}
+    given = {name: value for name, value in vars(options).items() if name in OPTION_NAMES}
     return RunOptions(**{**given, "stop": tuple(options.stop or ()), **instead})
 
 

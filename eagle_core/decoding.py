@@ -5,6 +5,7 @@ Knows targets, laws, stops and clocks. Knows nothing of drafters: `engine` and `
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ from eagle_core.text import StopStrings
 from eagle_core.trace import (
     LEAST_SHOWN,
     NUM_TOP,
+    Candidate,
+    Dropped,
     Node,
     NodeLaws,
     Step,
@@ -83,6 +86,7 @@ class Decoding:
     stops: Stops
     watch: Stopwatch
     device: torch.device
+    records_dropped: bool = False
 
     @classmethod
     def open(cls, target: Target, options: RunOptions, *, decode: Decode | None = None) -> Decoding:
@@ -102,6 +106,7 @@ class Decoding:
             ),
             watch=Stopwatch(spec.device),
             device=spec.device,
+            records_dropped=options.record_dropped,
         )
 
     def prompt_tensor(self, sequence: Sequence) -> Tensor:
@@ -148,6 +153,27 @@ def _top(law: Tensor) -> TopLaw:
     return TopLaw(tuple(able[order].tolist()), tuple(probs.tolist()))
 
 
+def dropped_of(tree: DraftTree) -> Dropped | None:
+    """The candidates that the tree was chosen from and that are not in it; None where all are."""
+    choice = tree.choice
+    if choice is None or not choice.dropped:
+        return None
+    made = choice.made
+    number = {node: place for place, node in enumerate((*choice.kept, *choice.dropped))}
+    return Dropped(
+        candidates=tuple(
+            Candidate(
+                token=made.tokens[node],
+                parent=number[made.parents[node] or ROOT],
+                draft_prob=min(math.exp(made.log_probs[node]), 1.0),
+                value=made.values[node],
+            )
+            for node in choice.dropped
+        ),
+        least_kept=min((made.values[node] for node in choice.kept if node != ROOT), default=None),
+    )
+
+
 def chance_for(options: RunOptions) -> Chance:
     if options.resolved_rule == "seeded":
         return KeyedChance(options.seed)
@@ -161,6 +187,7 @@ def as_step(
     stop: StopReason | None,
     notice: str | None = None,
     laws: tuple[NodeLaws, ...] = (),
+    dropped: Dropped | None = None,
 ) -> Step:
     """The record of one step: plain numbers, nothing that lives on a device."""
     return Step(
@@ -173,6 +200,7 @@ def as_step(
         stop=stop,
         notice=notice,
         laws=laws,
+        dropped=dropped,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eagle_core.decoding import Decoding, StepClock, as_step, top_laws
+from eagle_core.decoding import Decoding, StepClock, as_step, dropped_of, top_laws
 from eagle_core.sequence import Sequence
 from eagle_core.trace import Event, Prefill
 from eagle_core.tree import DraftTree
@@ -80,7 +80,14 @@ class Engine:
         stop = decoding.stops.reason(sequence)
         # The picture is made after the clock was read: it is no part of the step.
         shown = with_untried(taken, law, rule=decoding.rule)
-        return as_step(shown, clock, stop=stop, notice=notice, laws=top_laws(taken, law))
+        return as_step(
+            shown,
+            clock,
+            stop=stop,
+            notice=notice,
+            laws=top_laws(taken, law),
+            dropped=dropped_of(tree) if decoding.records_dropped else None,
+        )
 
     def _grow_tree(self, sequence: Sequence) -> DraftTree:
         decoding = self._decoding

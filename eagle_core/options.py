@@ -42,6 +42,7 @@ class RunOptions:
     presence_penalty: float = 0.0  # these two count the answer alone; 0 is none
     frequency_penalty: float = 0.0
     stop: tuple[str, ...] = ()  # the answer ends before the first of these strings
+    record_dropped: bool = False  # the trace has what dynamic trees drafted and did not keep
 
     def __post_init__(self) -> None:
         _check_whole("max_new_tokens", self.max_new_tokens, 1, MAX_NEW_TOKENS)
@@ -65,6 +66,8 @@ class RunOptions:
         if self.rule not in RULE_NAMES:
             raise OptionError(f"rule {self.rule!r:.40}", expected=f"one of {', '.join(RULE_NAMES)}")
         _check_rule(self.resolved_rule, self.temperature, self.tree)
+        if not isinstance(self.record_dropped, bool):
+            raise OptionError(f"record_dropped {self.record_dropped!r:.40}", expected="yes or no")
 
     @property
     def resolved_rule(self) -> Rule:

@@ -13,6 +13,7 @@ Knows tokens, parents and draft probabilities. Knows nothing of laws, models or 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -48,6 +49,19 @@ class Candidates:
         self.values.append(self.values[parent] * chance)
         self.ranks.append(rank)
         self.depths.append(self.depths[parent] + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """All that was drafted, and which of it makes the tree: `kept`, rising, the root first."""
+
+    made: Candidates
+    kept: Sequence[int]
+
+    @property
+    def dropped(self) -> list[int]:
+        kept = {*self.kept}
+        return [node for node in range(len(self.made)) if node not in kept]
 
 
 class Plan(Protocol):

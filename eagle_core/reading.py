@@ -71,6 +71,12 @@ def whole(value: object) -> int:
     return value
 
 
+def flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise wrong(value, "true or false")
+    return value
+
+
 def number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise wrong(value, "a number")

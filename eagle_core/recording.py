@@ -61,13 +61,16 @@ class Recording:
             yield moment
 
     def trace(self, *, stopped: bool = False) -> Trace:
-        """All that has happened so far; `stopped` marks the unfinished lanes as ended by hand."""
+        """All that has happened so far; `stopped` marks the unfinished lanes as ended by hand.
+
+        It has the looks of dropped tokens, too, which no moment tells.
+        """
         return Trace(
             prompt=self._prompt,
             settings=self.settings,
             environment=self._environment,
             lanes=tuple(self._lane(method, stopped=stopped) for method in self._moments),
-            pieces=dict(self._pieces),
+            pieces={**self._pieces, **self._dropped_pieces()},
             created=self._created,
             earlier=self._earlier,
         )
@@ -78,6 +81,12 @@ class Recording:
         if stopped and events and events[-1].stop is None:
             events[-1] = replace(events[-1], stop=StopReason.STOPPED)
         return Lane(method, tuple(events), tuple(moment.texts for moment in moments))
+
+    def _dropped_pieces(self) -> dict[int, str]:
+        events = (moment.event for moments in self._moments.values() for moment in moments)
+        dropped = (event.dropped for event in events if isinstance(event, Step) and event.dropped)
+        tokens = {one.token for each in dropped for one in each.candidates}
+        return {token: self._piece(token) for token in sorted(tokens - self._pieces.keys())}
 
     def _new_pieces(self, event: Event) -> dict[int, str]:
         tokens = set(event.committed)

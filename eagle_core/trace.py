@@ -86,6 +86,31 @@ class NodeLaws:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """A token that was drafted and did not come into the tree.
+
+    parent: a node of the tree, or another candidate; they are numbered on from the tree's nodes.
+    value: the plan's chance that the whole path down to it is kept.
+    """
+
+    token: int
+    parent: int
+    draft_prob: float
+    value: float
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """What a dynamic tree drafted and did not keep, at least one candidate, parents first.
+
+    least_kept: the smallest value of a draft that was kept, None where none was.
+    """
+
+    candidates: tuple[Candidate, ...]
+    least_kept: float | None
+
+
+@dataclass(frozen=True)
 class Prefill:
     """The pass over the prompt and the first token it gave; not part of the decode phase."""
 
@@ -109,7 +134,7 @@ class Step:
 
     `path` begins with the root (node 0). `bonus` is None where a stop cut the step before it.
     `commit_ms` is everything after the target pass: acceptance, cache, drafter's refresh.
-    `laws` follows the path where it was recorded, else it is empty.
+    `laws` follows the path where it was recorded, else it is empty. `dropped` is there on request.
     """
 
     nodes: tuple[Node, ...]
@@ -121,6 +146,7 @@ class Step:
     stop: StopReason | None = None
     notice: str | None = None
     laws: tuple[NodeLaws, ...] = ()
+    dropped: Dropped | None = None
 
     @property
     def ms(self) -> float:
@@ -299,6 +325,7 @@ class Settings:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     stop: tuple[str, ...] = ()
+    record_dropped: bool = False
 
     @property
     def is_lossless(self) -> bool:

@@ -14,6 +14,12 @@ of both laws at nodes of its path, "draft" null where only the children are know
 
     "laws": [{"node": 0, "target": [[7, 9], [0.7, 0.2]], "draft": null}]
 
+A saved step, but not one on its way to the browser, may have what was drafted and not kept,
+numbered on from the step's nodes; settings tell of it by "record_dropped", there only if true:
+
+    "dropped": {"tokens": [4, 6], "parents": [1, 3], "draft": [0.1, 0.5], "values": [0.06, 0.03],
+                "least_kept": 0.2}
+
 Version 2 brought more settings, version 3 the conversation before the prompt.
 """
 
@@ -31,6 +37,8 @@ from eagle_core.errors import TraceError
 from eagle_core.reading import Record
 from eagle_core.trace import (
     TRACE_VERSION,
+    Candidate,
+    Dropped,
     Environment,
     Event,
     Lane,
@@ -67,7 +75,7 @@ LAW_DECIMALS = 3
 
 
 def event_to_json(event: Event, texts: Sequence[str]) -> Json:
-    """One event of a lane, with the text of each token it committed."""
+    """One event of a lane, with the text of each token it committed, without what it dropped."""
     stop = None if event.stop is None else event.stop.value
     if isinstance(event, Prefill):
         return {
@@ -114,7 +122,7 @@ def trace_to_json(trace: Trace) -> Json:
         "created": trace.created,
         "prompt": trace.prompt,
         "earlier": [asdict(turn) for turn in trace.earlier],
-        "settings": asdict(trace.settings),
+        "settings": settings_to_json(trace.settings),
         "environment": asdict(trace.environment),
         "pieces": {str(token): piece for token, piece in trace.pieces.items()},
         "lanes": [lane_to_json(lane) for lane in trace.lanes],
@@ -122,11 +130,37 @@ def trace_to_json(trace: Trace) -> Json:
     }
 
 
+def settings_to_json(settings: Settings) -> Json:
+    made = asdict(settings)
+    return made if settings.record_dropped else _without(made, "record_dropped")
+
+
+def _without(data: Json, key: str) -> Json:
+    return {name: value for name, value in data.items() if name != key}
+
+
 def lane_to_json(lane: Lane) -> Json:
     pairs = zip(lane.events, lane.texts, strict=True)
     return {
         "method": lane.method,
-        "events": [event_to_json(event, texts) for event, texts in pairs],
+        "events": [_saved_event(event, texts) for event, texts in pairs],
+    }
+
+
+def _saved_event(event: Event, texts: Sequence[str]) -> Json:
+    made = event_to_json(event, texts)
+    if isinstance(event, Step) and event.dropped is not None:
+        made["dropped"] = _dropped_to_json(event.dropped)
+    return made
+
+
+def _dropped_to_json(dropped: Dropped) -> Json:
+    return {
+        "tokens": [one.token for one in dropped.candidates],
+        "parents": [one.parent for one in dropped.candidates],
+        "draft": [_rounded(one.draft_prob) for one in dropped.candidates],
+        "values": [_rounded(one.value) for one in dropped.candidates],
+        "least_kept": _rounded(dropped.least_kept),
     }
 
 
@@ -207,6 +241,28 @@ def event_from_json(data: object) -> Event:
         laws=tuple(
             _laws(laws, len(nodes)) for laws in record.maybe("laws", reading.sequence) or ()
         ),
+        dropped=_dropped(record.maybe("dropped", reading.mapping), len(nodes)),
+    )
+
+
+def _dropped(data: Json | None, num_nodes: int) -> Dropped | None:
+    if data is None:
+        return None
+    record = Record(data, "event.dropped")
+    tokens = record.each("tokens", reading.whole)
+    if not 1 <= len(tokens) <= MAX_NODES - num_nodes:
+        raise TraceError(
+            f"{len(tokens)} dropped candidates", expected=f"1 to {MAX_NODES - num_nodes}"
+        )
+    parents = record.each("parents", reading.whole, length=len(tokens))
+    _check_parents(parents, first=num_nodes)
+    probs, values = (
+        record.each(name, reading.probability, length=len(tokens)) for name in ("draft", "values")
+    )
+    rows = zip(tokens, parents, probs, values, strict=True)
+    return Dropped(
+        candidates=tuple(Candidate(*row) for row in rows),
+        least_kept=record.maybe("least_kept", reading.probability),
     )
 
 
@@ -238,9 +294,7 @@ def _nodes(record: Record) -> tuple[Node, ...]:
     if not 1 <= len(tokens) <= MAX_NODES:
         raise TraceError(f"a step of {len(tokens)} nodes", expected=f"1 to {MAX_NODES}")
     parents = record.each("parents", reading.or_none(reading.whole), length=len(tokens))
-    for node, parent in enumerate(parents):
-        if (parent is None) != (node == 0) or (parent is not None and parent >= node):
-            raise TraceError(f"node {node} with parent {parent}", expected="parents first")
+    _check_parents(parents, first=0)
     columns = [
         record.each(name, reading.or_none(reading.probability), length=len(tokens))
         for name in ("draft", "target", "accept", "draw")
@@ -250,6 +304,13 @@ def _nodes(record: Record) -> tuple[Node, ...]:
         raise TraceError(f"{len(verdicts)} verdicts for {len(tokens)} nodes")
     rows = zip(tokens, parents, verdicts, *columns, strict=True)
     return tuple(Node(*row) for row in rows)
+
+
+def _check_parents(parents: Sequence[int | None], *, first: int) -> None:
+    """first: the number of the node that the first parent belongs to; 0 is the root."""
+    for node, parent in enumerate(parents, start=first):
+        if (parent is None) != (node == 0) or (parent is not None and parent >= node):
+            raise TraceError(f"node {node} with parent {parent}", expected="parents first")
 
 
 def _path(record: Record, nodes: Sequence[Node]) -> tuple[int, ...]:
@@ -282,6 +343,7 @@ def _settings(data: Json, *, version: int) -> Settings:
         presence_penalty=record.get("presence_penalty", reading.number),
         frequency_penalty=record.get("frequency_penalty", reading.number),
         stop=tuple(record.each("stop", reading.text)),
+        record_dropped=record.maybe("record_dropped", reading.flag) or False,
     )
 
 

@@ -21,7 +21,7 @@ from eagle_core.planning import Unchanging
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from eagle_core.planning import Candidates
+    from eagle_core.planning import Candidates, Choice
 
 SiblingKind = Literal["one_hot", "without_replacement", "iid"]
 SIBLING_KINDS: tuple[SiblingKind, ...] = get_args(SiblingKind)
@@ -36,7 +36,8 @@ class DraftTree:
     Children of a node stand in the order in which they were chosen. `log_probs` holds each node's
     draft log-probability given its path, never given its earlier siblings (0.0 at the root).
     `laws` maps an inner node to its full draft law, (V,), where its children were drawn from one.
-    `draft_rows` says how many rows the head read for each level: what drafting it took.
+    `draft_rows` says how many rows the head read for each level: what drafting it took. `choice`
+    is what the tree was chosen from, where it was chosen.
     """
 
     tokens: tuple[int, ...]
@@ -45,6 +46,7 @@ class DraftTree:
     siblings: SiblingKind = "one_hot"
     laws: Mapping[int, Tensor] = field(default_factory=dict)
     draft_rows: tuple[int, ...] = ()
+    choice: Choice | None = None
 
     def __post_init__(self) -> None:
         if not self.tokens:

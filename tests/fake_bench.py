@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from eagle_core.options import RunOptions
 from eagle_core.plans import plan_named
 from eagle_core.trace import (
+    Candidate,
+    Dropped,
     Environment,
     Event,
     Lane,
@@ -163,7 +165,18 @@ class FakeRecording:
         draft_ms = 3.5 * self._plan.depth + self._random.random()
         verify_ms = 52 + 6 * self._random.random()
         laws = tuple(self._laws(node, nodes) for node in path)
-        return Step(nodes, path, bonus, draft_ms, verify_ms, 1.4, stop, laws=laws)
+        dropped = self._dropped(len(nodes)) if self._options.record_dropped else None
+        return Step(nodes, path, bonus, draft_ms, verify_ms, 1.4, stop, laws=laws, dropped=dropped)
+
+    def _dropped(self, num_nodes: int) -> Dropped:
+        """Two more children for every node of the tree, and a child of the first of all these."""
+        parents = [*(node for node in range(num_nodes) for _ in "12"), num_nodes]
+        chance = self._random_of_laws
+        candidates = (
+            Candidate(chance.randrange(len(self._bench.words)), parent, chance.random() / 9, 0.004)
+            for parent in parents
+        )
+        return Dropped(tuple(candidates), 0.0123)
 
     def _laws(self, node: int, nodes: tuple[Node, ...]) -> NodeLaws:
         """A made-up top: the node's children first."""

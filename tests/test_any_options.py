@@ -39,7 +39,18 @@ VALUES: dict[str, list[str]] = {
     "--seed": WHOLE,
     "--stop": ["a", "ab", "", "\udcff", "x" * 201, "\n"],
     "--tree": [
-        *("auto", "chain:1", "chain:4", "tree:8", "tree:26", "chain:0", "bush", "", "tree:²"),
+        *(
+            "auto",
+            "chain:1",
+            "chain:4",
+            "tree:8",
+            "tree:26",
+            "dynamic:5",
+            "chain:0",
+            "bush",
+            "",
+            "tree:²",
+        ),
         *("ranks:0.1.00", "ranks:0.00", "ranks:1", "ranks:"),
     ],
     "--rule": [*RULE_NAMES, "best", ""],
@@ -89,11 +100,13 @@ def with_bench() -> contextlib.AbstractContextManager[object]:
 
 
 @settings(EXAMPLES, max_examples=100)
-@given(st.sampled_from(PROMPTS), flags())
-def test_generate_gives_a_result_or_one_sentence(prompt: str, given: list[str]) -> None:
+@given(st.sampled_from(PROMPTS), flags(), st.sampled_from([[], ["--record-dropped"]]))
+def test_generate_gives_a_result_or_one_sentence(
+    prompt: str, given: list[str], more: list[str]
+) -> None:
     with with_bench(), tempfile.TemporaryDirectory() as folder:
         saved = Path(folder) / "trace.json"
-        wanted = ["generate", *given, f"--trace={saved}", "--", prompt]
+        wanted = ["generate", *given, *more, f"--trace={saved}", "--", prompt]
         code, out, err = said(cli.main, wanted)
         if code == 0:
             load_trace(saved.read_text("utf-8"))

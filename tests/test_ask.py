@@ -24,6 +24,7 @@ FORM: dict[str, Any] = {
     "presence_penalty": 0.2,
     "frequency_penalty": -0.1,
     "stop": "END\n\n two words\n",
+    "record_dropped": True,
 }
 
 
@@ -31,7 +32,7 @@ def test_every_option_of_a_run_can_be_entered() -> None:
     assert FORM.keys() == {field.name for field in fields(RunOptions)}
     assert Ask("Hi", FORM).options() == RunOptions(
         *(64, 0.7, 0.9, 40, 3, "ranks:0.1.00", "seeded"), *(0.05, 1.1, 0.2, -0.1),
-        stop=("END", " two words"),
+        stop=("END", " two words"), record_dropped=True,
     )  # fmt: skip
     assert Ask("Hi").options() == RunOptions()
 
@@ -49,6 +50,12 @@ def test_a_number_that_is_none_is_named(name: str, value: Any) -> None:
 def test_a_text_that_is_none_is_named(name: str, value: Any) -> None:
     with pytest.raises(OptionError, match=f"the {name} is missing; expected text"):
         Ask("Hi", {name: value}).options()
+
+
+@pytest.mark.parametrize("value", [None, 1, "yes", []])
+def test_a_yes_or_no_that_is_none_is_named(value: Any) -> None:
+    with pytest.raises(OptionError, match="the record dropped is missing; expected yes or no"):
+        Ask("Hi", {"record_dropped": value}).options()
 
 
 def test_an_empty_prompt_is_refused_before_all_else() -> None:

@@ -79,10 +79,10 @@ def test_flags_become_options(use: Callable[[Bench], Bench]) -> None:
     bench = use(Bench())
     flags = "--max-new-tokens 9 --temperature 0.5 --top-p 0.9 --top-k 4 --seed 7 --tree chain:2"
     flags += " --min-p 0.1 --repetition-penalty 1.2 --presence-penalty 0.3 --frequency-penalty -1"
-    flags += " --stop END --stop ###"
+    flags += " --stop END --stop ### --record-dropped"
     assert cli.main(["generate", "why?", *flags.split(), "--rule", "one_hot"]) == 0
     assert bench.asked[0][1] == RunOptions(
-        *(9, 0.5, 0.9, 4, 7, "chain:2", "one_hot"), *(0.1, 1.2, 0.3, -1.0, ("END", "###"))
+        *(9, 0.5, 0.9, 4, 7, "chain:2", "one_hot"), *(0.1, 1.2, 0.3, -1.0, ("END", "###"), True)
     )
 
 

@@ -26,6 +26,7 @@ PARTS = {
     "frequency_penalty": "0.5",
     "rule": "seeded",
     "stop": '["END", "#"]',
+    "record_dropped": "true",
 }
 
 
@@ -45,6 +46,7 @@ def test_every_part_that_fits_is_taken() -> None:
         "frequency_penalty": 0.5,
         "rule": "seeded",
         "stop": "END\n#",
+        "record_dropped": True,
     }
     assert link.options.keys() == {field.name for field in fields(RunOptions)}
 
@@ -61,6 +63,7 @@ def test_every_part_that_fits_is_taken() -> None:
         *(("rule", value) for value in ("best", "", 3)),
         *(("stop", value) for value in ("END", "[5]", '["a\\nb"]', '[""]', "5", "[" * 100_000)),
         *(("top_p", value) for value in ("0", "1.1")),
+        *(("record_dropped", value) for value in ("false", "1", "", True, None)),
         ("later", "x"),
     ],
 )

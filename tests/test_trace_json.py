@@ -17,6 +17,8 @@ from eagle_core import trace_json
 from eagle_core.citation import CITATION
 from eagle_core.errors import TraceError
 from eagle_core.trace import (
+    Candidate,
+    Dropped,
     Event,
     Lane,
     Node,
@@ -51,7 +53,19 @@ def any_step(draw: st.DrawFn) -> Step:
         path.append(draw(st.sampled_from(below)))
     bonus, notice = draw(st.none() | tokens), draw(st.none() | words)
     clock = [draw(times) for _ in "123"]
-    return Step(tuple(nodes), tuple(path), bonus, *clock, draw(stops), notice)
+    dropped = draw(st.none() | any_dropped(len(nodes)))
+    return Step(tuple(nodes), tuple(path), bonus, *clock, draw(stops), notice, dropped=dropped)
+
+
+@st.composite
+def any_dropped(draw: st.DrawFn, num_nodes: int) -> Dropped:
+    numbers = range(num_nodes, num_nodes + draw(st.integers(1, 4)))
+    some = probs.filter(lambda prob: prob is not None)
+    made = [
+        Candidate(draw(tokens), draw(st.integers(0, n - 1)), draw(some), draw(some))
+        for n in numbers
+    ]  # type: ignore[arg-type]
+    return Dropped(tuple(made), draw(probs))
 
 
 @st.composite
@@ -76,6 +90,7 @@ any_settings = st.builds(
     presence_penalty=st.just(-1.5),
     frequency_penalty=times,
     stop=st.lists(words, max_size=2).map(tuple),
+    record_dropped=st.booleans(),
 )
 any_trace = st.builds(
     lambda lanes, settings, pieces, prompt: replace(
@@ -154,6 +169,21 @@ def test_the_tops_of_both_laws_survive_with_three_digits() -> None:
 )
 def test_laws_that_cannot_be_are_refused(laws: Any) -> None:
     refused(with_eagle_step(laws=laws), "law")
+
+
+def test_what_was_dropped_is_saved_column_by_column_and_not_sent_with_its_step() -> None:
+    dropped = Dropped((Candidate(4, 1, 0.1, 0.06), Candidate(6, 3, 0.5, 0.03)), 0.2)
+    step = replace(chain_step(5, 7, 9, kept=1, bonus=11), dropped=dropped)
+    assert "dropped" not in event_to_json(step, ["a", "b"])
+    made = trace(lane("eagle", prefill(), step))
+    assert json.loads(dump_trace(made))["lanes"][0]["events"][1]["dropped"] == {
+        "tokens": [4, 6],
+        "parents": [1, 3],
+        "draft": [0.1, 0.5],
+        "values": [0.06, 0.03],
+        "least_kept": 0.2,
+    }
+    assert load_trace(dump_trace(made)) == made
 
 
 def test_numbers_keep_five_digits_whatever_their_size() -> None:

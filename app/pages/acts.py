@@ -90,6 +90,7 @@ class Acts:
         presence_penalty: float,
         frequency_penalty: float,
         stop: str,
+        record_dropped: bool,
         head: str | None,
         continues: bool,
         earlier: str,
@@ -103,7 +104,7 @@ class Acts:
         """
         del continues
         first = (max_new_tokens, temperature, top_p, top_k, seed, tree, rule, min_p)
-        later = (repetition_penalty, presence_penalty, frequency_penalty, stop)
+        later = (repetition_penalty, presence_penalty, frequency_penalty, stop, record_dropped)
         entered = dict(zip(OPTION_NAMES, (*first, *later), strict=True))
         ask = Ask(prompt or "", entered, earlier, head or "")
         race = self._runner.race(ask, visitor=_visitor(request), name=name)

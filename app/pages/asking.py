@@ -28,7 +28,11 @@ WHERE = (
     "nothing is kept."
 )
 
-_TRACE = "JSON.stringify(document.querySelector('.eagle-viewer')?.state?.trace ?? null)"
+# No panel asks what was dropped, which may be most of a trace.
+_TRACE = (
+    "JSON.stringify(document.querySelector('.eagle-viewer')?.state?.trace ?? null, "
+    "(key, value) => (key === 'dropped' ? undefined : value))"
+)
 
 
 def ask_script(num_more: int = 0) -> str:

@@ -89,6 +89,11 @@ def add_settings(heads: Sequence[str] = ()) -> Fields:
             made |= _sampling_fields()
         with gr.Accordion("Penalties and stops", open=False):
             made |= _later_fields()
+        made["record_dropped"] = gr.Checkbox(
+            label="Record dropped candidates",
+            info="of auto and dynamic trees, to be shown once a run is over",
+            elem_id="record-dropped",
+        )
         reset = gr.Button("Back to the defaults", size="sm")
     options = tuple(made[name] for name in OPTION_NAMES)
     script = f"() => {json.dumps([defaults()[name] for name in OPTION_NAMES])}"

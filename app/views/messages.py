@@ -7,8 +7,8 @@
     {"v": 1, "kind": "trace",  "run": …, "label": …, "text": …, "opening": false, "trace": {…}}
     {"v": 1, "kind": "status", "about": "run" or "model", "phase": …, "text": …, "fraction": …}
 
-Events and traces have the form of `eagle_core.trace_json`. The end message carries the whole trace,
-so a viewer that missed something is whole again after it.
+Events and traces have the form of `eagle_core.trace_json`; what steps dropped is in traces alone.
+The end message carries the whole trace, so a viewer that missed something is whole again after it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import asdict
 from typing import Any, Literal, NamedTuple
 
 from eagle_core.trace import Environment, Event, Settings, Trace, Turn
-from eagle_core.trace_json import event_to_json, trace_to_json
+from eagle_core.trace_json import event_to_json, settings_to_json, trace_to_json
 
 VERSION = 1
 Tone = Literal["info", "busy", "done", "error"]
@@ -47,7 +47,7 @@ def start(
         seq=0,
         prompt=prompt,
         earlier=[asdict(turn) for turn in earlier],
-        settings=asdict(settings),
+        settings=settings_to_json(settings),
         environment=asdict(environment),
     )
 

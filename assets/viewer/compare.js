@@ -12,26 +12,23 @@ import { summary } from "./why.js";
  * is null where they are equal. Pure.
  */
 export function verdictOf(one, other) {
-  if (one.prompt !== other.prompt || JSON.stringify(one.earlier) !== JSON.stringify(other.earlier)) return { step: null, text: "The prompts differ, so their steps cannot be told against each other." };
+  if (!isSame(one, other, "prompt", "earlier")) return { step: null, text: "The prompts differ, so their steps cannot be told against each other." };
   const [mine, yours] = [one.lanes.eagle.steps, other.lanes.eagle.steps];
-  const step = mine.findIndex((step, number) => !yours[number] || differenceOf(step, yours[number]) !== null);
+  const difference = (number) => differenceOf(mine[number], yours[number], one.pieces, other.pieces);
+  const step = mine.findIndex((_, number) => !yours[number] || difference(number) !== null);
   const settings = settingsThatDiffer(one, other);
   if (step < 0 && mine.length >= yours.length) return { step: null, text: `Equal throughout: ${count(mine.length, "step")}.` };
   if (step < 0 || !yours[step]) return { step: Math.min(mine.length, yours.length) - 1, text: `Equal until one of them ends: ${mine.length} steps against ${yours.length}.${settings}` };
-  return { step, text: `Equal until step ${step + 1}. There ${sentence(differenceOf(mine[step], yours[step]), mine[step], yours[step], one.pieces, other.pieces)}${settings}` };
+  return { step, text: `Equal until step ${step + 1}. There ${difference(step)}${settings}` };
 }
 
-function differenceOf(mine, yours) {
-  const same = (name) => JSON.stringify(mine[name]) === JSON.stringify(yours[name]);
-  if (!same("tokens") || !same("parents")) return "draft";
-  if (!same("path")) return "path";
-  return mine.bonus === yours.bonus ? null : "bonus";
-}
+const isSame = (one, other, ...names) => names.every((name) => JSON.stringify(one[name]) === JSON.stringify(other[name]));
 
-function sentence(what, mine, yours, myPieces, yourPieces) {
-  if (what === "draft") return draftSentence(mine, yours, myPieces, yourPieces);
-  if (what === "bonus") return `the target's own tokens differ: ‹${pieceOf(myPieces, mine.bonus)}› against ‹${pieceOf(yourPieces, yours.bonus)}›.`;
-  return pathSentence(mine, yours, myPieces);
+/** In words; null where two steps are the same. */
+function differenceOf(mine, yours, myPieces, yourPieces) {
+  if (!isSame(mine, yours, "tokens", "parents")) return draftSentence(mine, yours, myPieces, yourPieces);
+  if (!isSame(mine, yours, "path")) return pathSentence(mine, yours, myPieces);
+  return mine.bonus === yours.bonus ? null : `the target's own tokens differ: ‹${pieceOf(myPieces, mine.bonus)}› against ‹${pieceOf(yourPieces, yours.bonus)}›.`;
 }
 
 function draftSentence(mine, yours, myPieces, yourPieces) {
@@ -48,18 +45,18 @@ function pathSentence(mine, yours, pieces) {
 }
 
 function settingsThatDiffer(one, other) {
-  const facts = ({ settings, environment }) => ({ ...settings, target: environment.target, head: environment.head, dtype: environment.dtype, device: environment.device });
+  const facts = ({ settings, environment: { threads, versions, ...place } }) => ({ ...settings, ...place });
   const [mine, yours] = [facts(one), facts(other)];
-  const names = Object.keys(mine).filter((name) => String(mine[name]) !== String(yours[name]));
+  const names = Object.keys(mine).filter((name) => name in yours && String(mine[name]) !== String(yours[name]));
   if (!names.length) return " Settings and machine are the same.";
   return ` What differs: ${names.map((name) => `${name.replaceAll("_", " ")} ${mine[name]} against ${yours[name]}`).join(", ")}.`;
 }
 
 /** `{element, update(state), take(trace, name)}`; hidden until there is a second trace. */
 export function createCompare(act) {
-  const title = h("h2", {}, "");
-  const verdict = h("p", { class: "ev-compare-verdict" }, "");
-  const about = h("p", { class: "ev-fine" }, "");
+  const title = h("h2", {});
+  const verdict = h("p", { class: "ev-compare-verdict" });
+  const about = h("p", { class: "ev-fine" });
   const tree = createTree({ onSelect() {}, onHover() {} });
   tree.element.setAttribute("tabindex", "0");
   tree.element.querySelector("svg").setAttribute("aria-label", "Draft tree of the second trace");
@@ -89,7 +86,9 @@ export function createCompare(act) {
     jump.hidden = found.step === null;
     tree.element.hidden = !step;
     setText(about, step ? `Step ${step.number + 1}, at the same place of the text: ${summary(step)}` : "It ends before this place of the text.");
-    if (step) tree.update({ step, steps: other.lanes[other.view.lane].steps, pieces: other.pieces, selected: now.nodeInView({ ...other, view: { ...other.view, step: step.number, node: null } }), look: scene(other, step).look, hovered: null });
+    if (!step) return;
+    other.view.step = step.number;
+    tree.update({ ...scene(other, step), steps: now.laneInView(other).steps, pieces: other.pieces });
   };
   return { element, update, take };
 }

@@ -20,6 +20,19 @@ export function button(label, onclick, properties) {
 /** A button whose label is a mere sign: `spoken` is its name and its hint. */
 export const signButton = (sign, spoken, onclick) => button(sign, onclick, { title: spoken, "aria-label": spoken });
 
+/** A click on `element` picks what `placeOf(event)` finds there, and the pointer hovers over it; null is nothing. */
+export function pointing(element, placeOf, { pick, hover }) {
+  element.addEventListener("click", (event) => placeOf(event) !== null && pick(placeOf(event)));
+  element.addEventListener("pointermove", (event) => hover(placeOf(event)));
+  element.addEventListener("pointerleave", () => hover(null));
+}
+
+/** The node whose element an event came from: its number, "bonus", or null. */
+export function nodeAt({ target }) {
+  const name = target.closest("[data-node]")?.dataset.node ?? null;
+  return name === null || name === "bonus" ? name : Number(name);
+}
+
 function fill(element, properties, children) {
   for (const [name, value] of Object.entries(properties)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
@@ -27,6 +40,19 @@ function fill(element, properties, children) {
   }
   element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return element;
+}
+
+/** An SVG path for each name: `{elements, draw(shapes)}`; without a shape nothing is to be seen of it. */
+export function paths(names, classOf) {
+  const elements = names.map((name) => s("path", { class: classOf(name) }));
+  const draw = (shapes) => elements.forEach((path, index) => setAttribute(path, "d", shapes[names[index]] || "M0 0"));
+  return { elements, draw };
+}
+
+/** The shape of a rectangle. */
+export function box(...sides) {
+  const [x, y, width, height] = sides.map((side) => side.toFixed(2));
+  return `M${x} ${y}h${width}v${height}h-${width}z`;
 }
 
 /** Set an element's text, touching the document only where it differs. */
@@ -47,5 +73,3 @@ function written(name, value) {
   if (typeof value !== "boolean" || name.startsWith("aria-")) return String(value);
   return value ? "" : null;
 }
-
-export const isReducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

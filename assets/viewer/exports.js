@@ -28,7 +28,7 @@ export function provenance(state) {
 export function stepText(state) {
   const step = stepInView(state);
   const { steps, method } = laneInView(state);
-  const lines = rowsOf({ step, pieces: state.pieces, look: lookOf(step, { phase: null, phases: [], isHiding: false }) })
+  const lines = rowsOf({ step, pieces: state.pieces, look: lookOf(step) })
     .map(({ token, depth, draft, target, accept, draw, verdict }) => `${`${"  ".repeat(depth)}${token}`.padEnd(32)} d ${draft}  t ${target}  a ${accept}  draw ${draw}  ${verdict}`);
   return [
     `${method}, step ${step.number + 1} of ${steps.length}: ${summary(step)}`,
@@ -57,7 +57,7 @@ const cell = (text) => `"${json(text).replaceAll('"', '""')}"`;
 /** Python that repeats the run with this project's engine; JSON's texts and numbers are Python's, too. */
 export function pythonSnippet(state) {
   const { settings, prompt, earlier } = state;
-  const options = Object.entries(settings).map(([name, value]) => `    ${name}=${name === "stop" ? `tuple(${json(value)})` : json(value)},`);
+  const options = Object.entries(settings).map(([name, value]) => `    ${name}=${name === "stop" ? `tuple(${json(value)})` : value === true ? "True" : json(value)},`);
   return `${provenance(state).slice(0, 2).map((line) => `# ${line}\n`).join("")}from eagle_core import RunOptions, Turn, dump_trace
 from eagle_core.workbench import Workbench
 

@@ -1,9 +1,10 @@
 // Files in and out, all within the browser: nothing is sent anywhere.
 
 import { h, s } from "./dom.js";
-import { MAX_BYTES, RecordError, readTrace } from "./record.js";
+import { RecordError, readTrace } from "./record.js";
 import { drawWhole } from "./tree.js";
 
+const MAX_BYTES = 64 * 1024 * 1024;
 const KEPT = "eagle-last-trace";
 const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "display"];
 
@@ -43,7 +44,7 @@ export function save(name, content, type) {
 export const packed = (text) => new Response(new Blob([text]).stream().pipeThrough(new CompressionStream("gzip"))).blob();
 
 /** The whole tree as an SVG file with its looks written into it and `notes` as its description. */
-export function svgText(step, { pieces, look, notes, host }) {
+export function svgText({ step, pieces, look, notes, host }) {
   const svg = drawWhole(step, { pieces, look });
   const place = h("div", { class: "ev-unseen", "aria-hidden": "true" }, svg);
   host.append(place);

@@ -1,35 +1,36 @@
 // The numbers of one node, written out.
 
-import { arithmetic } from "./arithmetic.js";
 import { h, s } from "./dom.js";
-import { childrenOf } from "./layout.js";
+import { childrenOf, siblingsOf } from "./layout.js";
 import { term } from "./terms.js";
 import { milliseconds, ordinal, pieceOf, probability } from "./text.js";
 import { MARKS, layoutOf } from "./tree.js";
-import { VERDICTS, bonusReason, reason } from "./why.js";
+import { VERDICTS, arithmetic, bonusReason, reason } from "./why.js";
 
 const NUM_BARS = 10;
 
 /** A fresh inspector for the selected node of `step` ("bonus" for the bonus token). */
-export function drawInspector(step, { node, pieces, look, rule }) {
+export function drawInspector({ step, selected: node, pieces, look, rule }) {
   const isUnseen = look.kinds[node === "bonus" ? look.kinds.length - 1 : node] === null;
-  if (isUnseen) return h("div", { class: "ev-card-body" }, h("p", { class: "ev-fine" }, "Not there yet: go on a phase."), timesCard(step));
-  const about = node === "bonus" ? bonusCard(step, pieces) : nodeCard(step, node, { pieces, look, rule });
-  return h("div", { class: "ev-card-body" }, about, lawsCard(step, node, { pieces, look }), timesCard(step));
+  const about = () => (node === "bonus" ? bonusCard(step, pieces) : nodeCard(step, node, { pieces, look, rule }));
+  const cards = isUnseen ? h("p", { class: "ev-fine" }, "Not there yet: go on a phase.") : [about(), lawsCard(step, node, { pieces, look })];
+  return h("div", { class: "ev-card-body" }, cards, timesCard(step));
 }
 
 function nodeCard(step, node, { pieces, look, rule }) {
   const kind = look.kinds[node];
   const isJudged = kind !== "drafted";
-  const name = isJudged ? VERDICTS[step.verdicts[node]].name : "drafted";
+  const name = isJudged ? VERDICTS[step.verdicts[node]] : "drafted";
   const lines = isJudged && look.hasAccept ? arithmetic(step, node, rule) : [];
   return h("section", {},
     title(pieceOf(pieces, step.tokens[node]), kind, name),
     h("p", { class: "ev-fine" }, place(step, node)),
     node === 0 ? null : h("dl", { class: "ev-bars" },
       bar("draft probability", step.draft[node], "draft"),
-      look.hasAccept ? bar("target probability", step.target[node], "target") : null,
-      look.hasAccept ? bar("acceptance probability", step.accept[node], "accept", isJudged ? step.draw[node] : null) : null),
+      look.hasAccept && kind !== "dropped" ? [
+        bar("target probability", step.target[node], "target"),
+        bar("acceptance probability", step.accept[node], "accept", isJudged ? step.draw[node] : null),
+      ] : null),
     lines.length ? h("div", { class: "ev-arithmetic" }, lines.map((line) => h("p", {}, line))) : null,
     isJudged ? h("p", { class: "ev-reason" }, reason(step, node, rule)) : null);
 }
@@ -42,14 +43,13 @@ function bonusCard(step, pieces) {
 }
 
 function title(name, kind, verdict) {
-  const mark = MARKS[kind] ? `${MARKS[kind]} ` : "";
-  return h("h3", { class: "ev-node-title" }, h("code", {}, name), h("span", { class: `ev-verdict ev-${kind}` }, mark, term(verdict)));
+  return h("h3", { class: "ev-node-title" }, h("code", {}, name), h("span", { class: `ev-verdict ev-${kind}` }, MARKS[kind] && `${MARKS[kind]} `, term(verdict)));
 }
 
 function place(step, node) {
   const depth = layoutOf(step).columns[node];
   if (node === 0) return `token ${step.tokens[0]} · depth 0`;
-  const siblings = childrenOf(step.parents)[step.parents[node]];
+  const siblings = siblingsOf(step, node);
   const rank = siblings.indexOf(node) + 1;
   const among = siblings.length > 1 ? ` · ${ordinal(rank)} of ${siblings.length} siblings` : "";
   return `token ${step.tokens[node]} · depth ${depth}${among}`;
@@ -89,13 +89,12 @@ function lawsCard(step, node, { pieces, look }) {
 export function lawRows(step, parent) {
   const laws = (step.laws ?? []).find(({ node }) => node === parent);
   if (!laws) return [];
-  const target = new Map(laws.target[0].map((token, rank) => [token, laws.target[1][rank]]));
-  const draft = new Map(childrenOf(step.parents)[parent].map((child) => [step.tokens[child], step.draft[child]]));
-  laws.draft?.[0].forEach((token, rank) => draft.set(token, laws.draft[1][rank]));
-  const tokens = [...new Set([...target.keys(), ...draft.keys()])];
-  const rows = tokens.map((token) => ({ token, target: target.get(token) ?? null, draft: draft.get(token) ?? null }));
-  const weight = ({ target: one, draft: other }) => Math.max(one ?? 0, other ?? 0);
-  return rows.sort((one, other) => (other.target ?? 0) - (one.target ?? 0) || weight(other) - weight(one)).slice(0, NUM_BARS);
+  const pairs = ([tokens, probs]) => tokens.map((token, rank) => [token, probs[rank]]);
+  const target = new Map(pairs(laws.target));
+  const children = childrenOf(step.parents)[parent].map((child) => [step.tokens[child], step.draft[child]]);
+  const draft = new Map([...children, ...pairs(laws.draft ?? [[]])]);
+  const rows = [...new Set([...target.keys(), ...draft.keys()])].map((token) => ({ token, target: target.get(token) ?? null, draft: draft.get(token) ?? null }));
+  return rows.sort((one, other) => other.target - one.target || other.draft - one.draft).slice(0, NUM_BARS);
 }
 
 function timesCard(step) {

@@ -2,8 +2,9 @@
 
 import { h } from "./dom.js";
 import { neighbour } from "./layout.js";
-import { layoutOf, nodeKey, parentsWithBonus } from "./tree.js";
-import * as now from "./state.js";
+import { layoutOf, nodeKey, nodeNumber, parentsWithBonus } from "./tree.js";
+import { scene } from "./stage.js";
+import { stepInView } from "./state.js";
 
 const KEYS = [
   ["← →", "a step back or forward; with Shift ten (, and . also within the tree)"],
@@ -12,7 +13,7 @@ const KEYS = [
   ["[ ]", "a phase of the step back or forward"],
   ["↑ ↓ ← →", "in the tree: neighbour, parent, first child"],
   ["L", "look at the other lane"],
-  ["H T", "hide verdicts; the tree as a table"],
+  ["H T D", "hide verdicts; the tree as a table; what the tree dropped"],
   ["+ − 0", "zoom in, zoom out, the whole tree"],
 ];
 
@@ -39,7 +40,7 @@ function anywhere({ key, shiftKey, target }, act) {
   const keys = {
     ArrowLeft: () => act.by(-far), ArrowRight: () => act.by(far), ",": () => act.by(-1), ".": () => act.by(1),
     Home: act.first, End: act.last, "[": () => act.phaseBy(-1), "]": () => act.phaseBy(1),
-    "<": () => act.faster(-1), ">": () => act.faster(1), l: () => act.lane(), h: act.hide, t: act.table,
+    "<": () => act.faster(-1), ">": () => act.faster(1), l: () => act.lane(), h: act.hide, t: act.table, d: act.dropped,
     "+": () => act.zoom(1.25), "=": () => act.zoom(1.25), "-": () => act.zoom(0.8), 0: act.fit,
   };
   if (!isPressed) keys[" "] = act.play;
@@ -51,9 +52,7 @@ function anywhere({ key, shiftKey, target }, act) {
 function nodeAction({ key }, { act, state }) {
   if (key === "Enter" || key === " ") return () => {};
   if (!key.startsWith("Arrow")) return null;
-  const step = now.stepInView(state);
-  const selected = now.nodeInView(state);
-  const node = selected === "bonus" ? step.tokens.length : selected;
-  const next = neighbour(parentsWithBonus(step), layoutOf(step), node, key);
+  const { step, selected } = scene(state, stepInView(state));
+  const next = neighbour(parentsWithBonus(step), layoutOf(step), nodeNumber(step, selected), key);
   return next === null ? () => {} : () => act.select(nodeKey(step, next));
 }

@@ -1,6 +1,6 @@
 // The two lanes: figures above, text below. Tokens are told apart by shape and colour.
 
-import { h, setAttribute, setText } from "./dom.js";
+import { h, nodeAt, pointing, setText } from "./dom.js";
 import { figures, isLossy, veiledFrom } from "./state.js";
 import { term } from "./terms.js";
 import { ratio, rate, seconds, visible } from "./text.js";
@@ -10,43 +10,38 @@ const NOTES = {
   plain: "one target pass, one token",
   eagle: "draft a tree, verify it in one target pass",
 };
-const FIGURES = [["tau", "tokens per target pass"], ["passes", "target passes"], ["tokens", "tokens"], ["clock", "clock"]];
+const FIGURES = {
+  "tokens per target pass": ({ tau }) => ratio(tau), "target passes": ({ numPasses }) => String(numPasses),
+  tokens: ({ numTokens }) => String(numTokens), clock: ({ decodeMs }) => seconds(decodeMs),
+};
 
 /** A lane's card: `{element, update(state)}`. */
 export function createLane(method, act) {
   const rateText = h("span", { class: "ev-rate" }, "–");
-  const values = Object.fromEntries(FIGURES.map(([key]) => [key, h("dd", {}, "–")]));
+  const values = Object.fromEntries(Object.keys(FIGURES).map((name) => [name, h("dd", {}, "–")]));
   const text = h("div", { class: "ev-text", dir: "auto", tabindex: 0, role: "region", "aria-label": `${NAMES[method]}: text` });
-  text.addEventListener("click", (event) => {
-    const place = placeOf(event);
-    if (place) act.pick(method, place.step, place.node);
+  pointing(text, placeOf, {
+    pick: ({ step, node }) => act.pick(method, step, node),
+    hover: (place) => act.hover(place && { lane: method, ...place }),
   });
-  text.addEventListener("pointerover", (event) => {
-    const place = placeOf(event);
-    act.hover(place && { lane: method, ...place });
-  });
-  text.addEventListener("pointerleave", () => act.hover(null));
   const note = h("p", { class: "ev-fine" }, NOTES[method]);
   const element = h("section", { class: `ev-lane ev-lane-${method}`, "aria-label": NAMES[method] },
     h("header", {},
       h("div", {}, h("h2", {}, NAMES[method]), note),
       h("p", { class: "ev-speed", title: "(tokens − 1) ÷ seconds of the decode phase" }, rateText, h("span", { class: "ev-unit" }, "tokens/s"))),
-    h("dl", { class: "ev-figures" }, FIGURES.map(([key, label]) => h("div", {}, h("dt", {}, term(label)), values[key]))),
+    h("dl", { class: "ev-figures" }, Object.entries(values).map(([name, value]) => h("div", {}, h("dt", {}, term(name)), value))),
     text);
   return { element, update: painter(method, { rateText, values, text, note }) };
 }
 
 /** Step and node of the token pointed at; the first token belongs to no step and opens the first. */
-function placeOf({ target }) {
-  const chip = target.closest(".ev-chip");
-  if (!chip) return null;
-  const { step } = chip.parentElement.dataset;
-  const { node } = chip.dataset;
-  return { step: Number(step) || 0, node: node === undefined ? null : node === "bonus" ? node : Number(node) };
+function placeOf(event) {
+  const group = event.target.closest(".ev-group");
+  return group && { step: Number(group.dataset.step) || 0, node: nodeAt(event) };
 }
 
 function painter(method, { rateText, values, text, note }) {
-  const shown = { lane: null, numTokens: 0, groups: [], current: null, lit: [], veiled: Infinity };
+  const shown = { lane: null };
   return (state) => {
     const lane = state.lanes[method];
     if (lane !== shown.lane) {
@@ -70,16 +65,10 @@ function painter(method, { rateText, values, text, note }) {
     const lossy = method === "eagle" && isLossy(state);
     setText(note, lossy ? "lossy rule: changes the text's law" : NOTES[method]);
     note.classList.toggle("ev-lossy", lossy);
-    writeFigures(figures(lane), { rateText, values });
+    const known = figures(lane);
+    setText(rateText, rate(known.tokensPerS));
+    for (const [name, value] of Object.entries(values)) setText(value, FIGURES[name](known));
   };
-}
-
-function writeFigures({ tokensPerS, tau, numPasses, numTokens, decodeMs }, { rateText, values }) {
-  setText(rateText, rate(tokensPerS));
-  setText(values.tau, ratio(tau));
-  setText(values.passes, String(numPasses));
-  setText(values.tokens, String(numTokens));
-  setText(values.clock, seconds(decodeMs));
 }
 
 /** Append what is new, one group per step. */
@@ -106,21 +95,15 @@ function chip(token) {
 
 /** Hold back the groups from step `from` on; only those that change are touched. */
 function veil(shown, from) {
-  const last = shown.groups.length;
-  const [begin, end] = [Math.min(from, shown.veiled, last), Math.min(Math.max(from, shown.veiled), last)];
-  for (let step = begin; step < end; step++) {
-    const group = shown.groups[step];
-    if (!group) continue;
-    group.classList.toggle("ev-veiled", step >= from);
-    setAttribute(group, "aria-hidden", step >= from || null);
-  }
+  const begin = Math.min(from, shown.veiled);
+  shown.groups.slice(begin, Math.max(from, shown.veiled)).forEach((group, index) => group.classList.toggle("ev-veiled", begin + index >= from));
   shown.veiled = from;
 }
 
 /** The hovered step's group, and the token of the hovered node in it. */
 function light(shown, place) {
   const group = place && shown.groups[place.step];
-  const chip = group && place.node !== null ? group.querySelector(`[data-node="${place.node}"]`) : null;
+  const chip = group?.querySelector(`[data-node="${place.node}"]`);
   const lit = [group, chip].filter(Boolean);
   for (const element of shown.lit) if (!lit.includes(element)) element.classList.remove("ev-lit");
   for (const element of lit) element.classList.add("ev-lit");

@@ -20,6 +20,18 @@ export function layoutTree(parents) {
   return place(parents, offsets);
 }
 
+/** `make(step)`, worked out once for each step. */
+export function oncePerStep(make) {
+  const known = new WeakMap();
+  return (step) => {
+    if (!known.has(step)) known.set(step, make(step));
+    return known.get(step);
+  };
+}
+
+/** All children of a node's parent. */
+export const siblingsOf = ({ parents }, node) => childrenOf(parents)[parents[node]];
+
 export function childrenOf(parents) {
   const children = parents.map(() => []);
   parents.forEach((parent, node) => parent !== null && children[parent].push(node));
@@ -48,10 +60,33 @@ function place(parents, offsets) {
   const rows = [];
   const columns = [];
   parents.forEach((parent, node) => {
-    rows.push(parent === null ? 0 : rows[parent] + offsets[node]);
-    columns.push(parent === null ? 0 : columns[parent] + 1);
+    rows.push((rows[parent] ?? 0) + offsets[node]);
+    columns.push((columns[parent] ?? -1) + 1);
   });
-  return { rows, columns, numRows: Math.max(...rows) + 1, numColumns: Math.max(...columns) + 1 };
+  return sized(rows, columns);
+}
+
+const sized = (rows, columns) => ({ rows, columns, numRows: Math.max(...rows) + 1, numColumns: Math.max(...columns) + 1 });
+
+/**
+ * `layout` with the nodes `from` to `end` of `parents` put in: each below all that stands in its
+ * column, level with its parent or lower. Nothing else moves, and their edges cross no others of them.
+ */
+export function putBelow(layout, parents, from, end) {
+  const [rows, columns] = [layout.rows, layout.columns].map((places) => places.toSpliced(from, 0, ...new Array(end - from)));
+  const levels = [];
+  for (let node = from; node < end; node++) {
+    columns[node] = columns[parents[node]] + 1;
+    (levels[columns[node]] ??= []).push(node);
+  }
+  levels.forEach((nodes, column) => {
+    let free = layout.rows.reduce((row, last, node) => (layout.columns[node] === column ? Math.max(row, last + 1) : row), 0);
+    for (const node of nodes.sort((one, other) => rows[parents[one]] - rows[parents[other]])) {
+      rows[node] = Math.max(free, rows[parents[node]]);
+      free = rows[node] + 1;
+    }
+  });
+  return sized(rows, columns);
 }
 
 /**

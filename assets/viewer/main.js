@@ -15,7 +15,7 @@ import * as now from "./state.js";
 import { createSteps } from "./steps.js";
 import { createMeaning } from "./terms.js";
 import { count, treeName } from "./text.js";
-import { summary } from "./why.js";
+import { dropped, summary } from "./why.js";
 
 /**
  * Build the viewer inside `element`; `read()` gives the newest message, `watch(callback)` tells of
@@ -106,12 +106,13 @@ function actions(state, draw) {
     phaseBy: moving((by) => goToPhase(state, nextPhase(state, by))),
     hide: toggle("isHiding"),
     table: toggle("isTable"),
+    dropped: () => now.stepInView(state)?.dropped && toggle("showsDropped")(),
     speed: changing((speed) => { state.prefs.speed = speed; }),
     faster: changing((by) => { state.prefs.speed = SPEEDS[SPEEDS.indexOf(state.prefs.speed) + by] ?? state.prefs.speed; }),
     play: changing(() => (state.view.isPlaying ? player.pause() : player.play())),
     redraw: draw,
     open: moving((trace, label) => {
-      now.apply(state, { v: now.VERSION, kind: "trace", run: "file", label, text: state.status.text, tone: state.status.kind, trace });
+      now.apply(state, { v: now.VERSION, kind: "trace", run: "file", label, trace, ...state.status });
       keep(trace, label);
     }),
     hover(place) {
@@ -136,28 +137,27 @@ function goToPhase(state, index) {
   Object.assign(state.view, { phase: isSame ? null : index, node: null, clockMs: null, isFollowing: false });
 }
 
+/** After the last phase, and before the first, comes the whole step. */
 function nextPhase(state, by) {
-  const last = phasesOf(now.stepInView(state), state.pieces).length - 1;
-  const { phase } = state.view;
-  if (last < 0) return null;
-  if (phase === null) return by > 0 ? 0 : last;
-  return phase + by > last || phase + by < 0 ? null : phase + by;
+  const numStops = phasesOf(now.stepInView(state), state.pieces).length + 1;
+  const next = (((state.view.phase ?? -1) + 1 + by + numStops) % numStops) - 1;
+  return next < 0 ? null : next;
 }
 
 function createPage(act) {
   const status = createStatus();
   const score = createScore(act);
-  const lanes = Object.fromEntries(now.METHODS.map((method) => [method, createLane(method, act)]));
+  const lanes = now.METHODS.map((method) => createLane(method, act));
   const steps = createSteps(act);
   const stage = createStage(act);
   const compare = createCompare(act);
-  const facts = h("p", { class: "ev-facts ev-fine" }, "");
-  const badge = h("p", { class: "ev-badge" }, "");
-  const announcer = h("p", { class: "ev-unseen", "aria-live": "polite" }, "");
+  const facts = h("p", { class: "ev-facts ev-fine" });
+  const badge = h("p", { class: "ev-badge" });
+  const announcer = h("p", { class: "ev-unseen", "aria-live": "polite" });
   const empty = h("p", { class: "ev-empty" }, "Type a prompt above and press Run: both lanes answer it here.");
   const content = h("div", { class: "ev-content" },
     score.element,
-    h("div", { class: "ev-lanes" }, now.METHODS.map((method) => lanes[method].element)),
+    h("div", { class: "ev-lanes" }, lanes.map((lane) => lane.element)),
     facts,
     h("section", { class: "ev-panel", "aria-label": "Steps", tabindex: 0 }, steps.element, stage.element, hint()),
     compare.element);
@@ -178,32 +178,29 @@ function createPage(act) {
     setText(badge, state.label ?? "");
     badge.hidden = !state.label;
     setAttribute(element, "data-phase", state.phase);
-    const isEmpty = !now.METHODS.some((method) => state.lanes[method].prefill) && state.phase !== "running";
+    const isEmpty = !now.hasAnswer(state) && state.phase !== "running";
     empty.hidden = !isEmpty;
     content.hidden = isEmpty;
     share.update(state);
     if (isEmpty) return;
-    for (const method of now.METHODS) lanes[method].update(state);
-    score.update(state);
+    for (const part of [...lanes, score, stage, compare]) part.update(state);
     setText(facts, environmentLine(state));
     const heading = stepHeading(state);
     steps.update(state, heading);
-    stage.update(state);
-    compare.update(state);
-    if (state.isMoved && !state.view.isPlaying) setText(announcer, announcement(state, heading));
+    if (state.isMoved && !state.view.isPlaying) setText(announcer, `${heading.title}: ${heading.said}`);
     state.isMoved = false;
   };
   return { element, update, zoom: stage.zoom, fit: stage.fit };
 }
 
 function createStatus() {
-  const text = h("span", {}, "");
+  const text = h("span", {});
   const fill = h("span", { class: "ev-progress-fill" });
   const progress = h("span", { class: "ev-progress", "aria-hidden": "true" }, fill);
   const element = h("div", { class: "ev-status", role: "status", "aria-live": "polite" }, h("span", { class: "ev-dot", "aria-hidden": "true" }), text, progress);
   const update = ({ status, phase }) => {
     setText(text, status.text);
-    setAttribute(element, "data-kind", phase === "running" && status.kind !== "error" ? "busy" : status.kind);
+    setAttribute(element, "data-kind", phase === "running" && status.tone !== "error" ? "busy" : status.tone);
     progress.hidden = status.fraction === null;
     fill.style.width = `${100 * (status.fraction ?? 0)}%`;
     element.hidden = status.text === "";
@@ -211,20 +208,14 @@ function createStatus() {
   return { element, update };
 }
 
+/** The step's line, and what is `said` to who cannot see: what its phase does, where one is looked at. */
 function stepHeading(state) {
   const step = now.stepInView(state);
-  if (!step) return { title: "Step", about: "no step yet" };
-  const total = now.laneInView(state).steps.length;
+  if (!step) return { title: "Step", about: "no step yet", said: "no step yet" };
+  const { look, phases, step: shown } = scene(state, step);
+  const about = look.kinds.includes("drafted") ? `${count(step.tokens.length - 1, "token")} drafted${dropped(shown)}` : summary(shown);
   const name = state.view.lane === "eagle" ? "Step" : "Plain pass";
-  const isSecret = scene(state, step).look.kinds.includes("drafted");
-  return { title: `${name} ${step.number + 1} of ${total}`, about: isSecret ? `${count(step.tokens.length - 1, "token")} drafted` : summary(step) };
-}
-
-/** The status line for who cannot see the step: what it is, or what its phase does. */
-function announcement(state, { title, about }) {
-  const step = now.stepInView(state);
-  const phase = step && scene(state, step).phases[state.view.phase];
-  return `${title}: ${phase ? phase.text : about}`;
+  return { title: `${name} ${step.number + 1} of ${now.laneInView(state).steps.length}`, about, said: phases[state.view.phase]?.text ?? about };
 }
 
 function hint() {
@@ -244,10 +235,10 @@ function environmentLine(state) {
   if (!environment || !settings) return "";
   const prefill = state.lanes.plain.prefill ?? state.lanes.eagle.prefill;
   return [
-    label && created ? `recorded on ${created.slice(0, 10)}` : null,
+    label && created && `recorded on ${created.slice(0, 10)}`,
     `${environment.target}, head ${environment.head}`,
     `${environment.device}, ${environment.dtype}, ${count(environment.threads, "thread")}`,
     `${treeName(settings.tree)}, rule ${settings.rule.replaceAll("_", " ")}, temperature ${settings.temperature}, seed ${settings.seed}`,
-    prefill ? `${state.earlier.length ? "conversation" : "prompt"} of ${count(prefill.prompt_tokens, "token")}` : null,
+    prefill && `${state.earlier.length ? "conversation" : "prompt"} of ${count(prefill.prompt_tokens, "token")}`,
   ].filter(Boolean).join(" · ");
 }

@@ -1,23 +1,23 @@
 // A step told phase by phase: each drafted level, the target pass, the coins in order, the commit;
 // and what of its tree may be seen at a phase, or while verdicts are hidden. Pure.
 
-import { childrenOf, layoutTree } from "./layout.js";
+import { childrenOf, layoutTree, oncePerStep } from "./layout.js";
 import { count, pieceOf } from "./text.js";
 import { committed } from "./state.js";
 
-const KINDS = { o: "root", a: "accepted", x: "refused", "-": "unreached" };
+const KINDS = { o: "root", a: "accepted", x: "refused", "-": "unreached", d: "dropped" };
 
-/** `[{kind, mark, text, depth?, node?}]` in order; empty for a step that drafted nothing. */
+/** `[{kind, mark, text, name?, depth?, node?}]` in order; empty for a step that drafted nothing. */
 export function phasesOf(step, pieces) {
   if (step.tokens.length < 2) return [];
-  const { columns } = layoutTree(step.parents);
-  const numLevels = Math.max(...columns);
-  const levels = Array.from({ length: numLevels }, (_, index) => {
-    const width = columns.filter((column) => column === index + 1).length;
-    return { kind: "level", mark: String(index + 1), depth: index + 1, text: `The head drafts level ${index + 1}: ${count(width, "token")}` };
+  const { columns, numColumns } = layoutTree(step.parents);
+  const levels = Array.from({ length: numColumns - 1 }, (_, index) => {
+    const depth = index + 1;
+    const width = columns.filter((column) => column === depth).length;
+    return { kind: "level", mark: String(depth), name: `Draft level ${depth}`, depth, text: `The head drafts level ${depth}: ${count(width, "token")}` };
   });
   const pass = { kind: "target", mark: "target", text: `One target pass scores the root and all ${count(step.tokens.length - 1, "draft")}` };
-  const coins = triedNodes(step).map((node) => coinPhase(step, node, pieces));
+  const coins = triedNodes(step).map((node, index) => ({ ...coinPhase(step, node, pieces), name: `Coin ${index + 1}` }));
   return [...levels, pass, ...coins, { kind: "commit", mark: "commit", text: commitText(step, pieces) }];
 }
 
@@ -46,23 +46,21 @@ function commitText(step, pieces) {
  * What may be seen: `{kinds, hasAccept}`. `kinds` has an entry per node, then one for the bonus
  * token; null is not there yet, "drafted" is there without a verdict. `phase` null shows all.
  */
-export function lookOf(step, { phase, phases, isHiding }) {
-  if (phase === null || !phases.length) return isHiding && phases.length ? unjudged(step) : whole(step);
-  const { kind, depth } = phases[phase];
-  if (kind === "commit") return whole(step);
-  if (kind === "level") return unjudged(step, depth);
-  const seen = new Set(phases.slice(0, phase + 1).map(({ node }) => node));
-  const judged = whole(step).kinds.map((final, node) => (node === 0 || seen.has(node) ? final : "drafted"));
-  return { kinds: [...judged.slice(0, step.tokens.length), null], hasAccept: true };
+export function lookOf(step, { phase = null, phases = [], isHiding = false } = {}) {
+  const { kind, depth = Infinity } = phases[phase] ?? { kind: isHiding && phases.length ? "level" : "commit" };
+  const tried = new Set(phases.slice(0, phase + 1).map(({ node }) => node));
+  const isSaid = (node) => kind === "commit" || tried.has(node) || !"ax-".includes(step.verdicts[node]); // the target has no say in the others
+  const kinds = layoutTree(step.parents).columns.map((column, node) => (column > depth ? null : isSaid(node) ? KINDS[step.verdicts[node]] : "drafted"));
+  return { kinds: [...kinds, kind === "commit" && step.bonus !== null ? "bonus" : null], hasAccept: kind !== "level" };
 }
 
-const whole = (step) => ({
-  kinds: [...[...step.verdicts].map((letter) => KINDS[letter]), step.bonus === null ? null : "bonus"],
-  hasAccept: true,
+/**
+ * The step with the candidates that its tree dropped among its nodes, numbered on from its own, their verdict d;
+ * `kept` is the step without them. The same object every time.
+ */
+export const withDropped = oncePerStep((step) => {
+  const { dropped } = step;
+  if (!dropped) return step;
+  const columns = ["tokens", "parents", "draft", "target", "accept", "draw"].map((name) => [name, [...step[name], ...(dropped[name] ?? dropped.tokens.map(() => null))]]);
+  return { ...step, kept: step, ...Object.fromEntries(columns), verdicts: step.verdicts + "d".repeat(dropped.tokens.length) };
 });
-
-function unjudged(step, depth = Infinity) {
-  const { columns } = layoutTree(step.parents);
-  const kinds = columns.map((column) => (column === 0 ? "root" : column <= depth ? "drafted" : null));
-  return { kinds: [...kinds, null], hasAccept: false };
-}

@@ -17,7 +17,7 @@ export function createPlayer(state, { draw, phasesOf }) {
     const passed = Math.min(Math.max(time - last, 0), SMOOTHEST_MS) * state.prefs.speed;
     last = time;
     const clockMs = (state.view.clockMs ?? 0) + passed;
-    if (clockMs < lengthMs(state)) {
+    if (clockMs < now.lengthMs(state)) {
       now.showAt(state, clockMs, phasesOf);
       requestAnimationFrame(frame);
     } else {
@@ -37,5 +37,3 @@ export function createPlayer(state, { draw, phasesOf }) {
   };
   return { play, pause };
 }
-
-const lengthMs = (state) => Math.max(...now.METHODS.map((method) => state.lanes[method].decodeMs));

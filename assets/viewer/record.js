@@ -4,7 +4,6 @@
 // both readers are tested over the same fixtures.
 
 const LAST_VERSION = 3;
-export const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_EVENTS = 100_000;
 const MAX_NODES = 4_096;
 const MAX_TOP = 64;
@@ -26,6 +25,7 @@ const finite = kind("a finite number", (value) => typeof value === "number" && M
 const probability = kind("a probability", (value) => typeof value === "number" && value >= 0 && value <= 1);
 const object = kind("an object", (value) => typeof value === "object" && value !== null && !Array.isArray(value));
 const list = kind("a list", Array.isArray);
+const flag = kind("true or false", (value) => typeof value === "boolean");
 const stop = kind(`one of ${STOPS.join(", ")}`, (value) => STOPS.includes(value));
 const maybe = (check) => (value, name) => (value ?? null) === null || check(value, name);
 
@@ -51,7 +51,7 @@ const shown = (value) => (value === undefined ? "missing" : JSON.stringify(value
 // A trace ------------------------------------------------------------
 
 const settings = { max_new_tokens: whole, temperature: quantity, top_p: probability, top_k: whole, seed: whole, tree: text, rule: text };
-const sinceTwo = { min_p: probability, repetition_penalty: quantity, presence_penalty: finite, frequency_penalty: finite, stop: each(text) };
+const sinceTwo = { min_p: probability, repetition_penalty: quantity, presence_penalty: finite, frequency_penalty: finite, stop: each(text), record_dropped: maybe(flag) };
 const environment = fields({ target: text, head: text, device: text, dtype: text, threads: whole, versions: values(text) });
 
 function pieces(record, name) {
@@ -78,17 +78,14 @@ function step(record, name) {
   const { length } = record.tokens;
   if (length < 1 || length > MAX_NODES) fail(`a step of ${length} nodes`, `1 to ${MAX_NODES}`);
   const column = each(maybe(probability), length);
-  fields({ parents: each(maybe(whole), length), draft: column, target: column, accept: column, draw: column, verdicts: text, path: each(whole) })(record, name);
-  fields({ bonus: maybe(whole), draft_ms: quantity, verify_ms: quantity, commit_ms: quantity, notice: maybe(text), laws: maybe(each(laws(length))) })(record, name);
+  fields({ parents: each(maybe(whole), length), draft: column, target: column, accept: column, draw: column, verdicts: text, path: each(whole), bonus: maybe(whole), draft_ms: quantity, verify_ms: quantity, commit_ms: quantity, notice: maybe(text), laws: maybe(each(laws(length))), dropped: maybe(dropped(length)) })(record, name);
   record.bonus ??= null;
   tree(record, length);
   each(text, record.path.length - (record.bonus === null ? 1 : 0))(record.text, "event.text");
 }
 
 function tree({ parents, verdicts, path }, length) {
-  parents.forEach((parent, node) => {
-    if ((parent === null) !== (node === 0) || parent >= Math.max(node, 1)) fail(`node ${node} with parent ${parent}`, "parents first");
-  });
+  parentsFirst(parents, 0);
   if ([...verdicts].length !== length) fail(`${[...verdicts].length} verdicts for ${length} nodes`);
   const odd = [...verdicts].find((letter) => !"oax-".includes(letter));
   if (odd !== undefined) fail(`verdict ${shown(odd)}`, "o a x -");
@@ -96,9 +93,22 @@ function tree({ parents, verdicts, path }, length) {
   if (!isPath) fail(`path [${path.slice(0, 20)}]`, "nodes from the root downwards");
 }
 
+const parentsFirst = (parents, first) => parents.forEach((parent, place) => {
+  const node = first + place;
+  if ((parent === null) !== (node === 0) || parent >= Math.max(node, 1)) fail(`node ${node} with parent ${parent}`, "parents first");
+});
+
 const laws = (length) => (record, name) => {
   fields({ node: whole, target: law, draft: maybe(law) })(record, name);
   if (record.node >= length) fail(`laws of node ${record.node}`, `one of ${length} nodes`);
+};
+
+const dropped = (length) => (record, name) => {
+  fields({ tokens: each(whole), least_kept: maybe(probability) })(record, name);
+  const size = record.tokens.length;
+  if (size < 1 || length + size > MAX_NODES) fail(`${size} dropped candidates`, `1 to ${MAX_NODES - length}`);
+  fields({ parents: each(whole, size), draft: each(probability, size), values: each(probability, size) })(record, name);
+  parentsFirst(record.parents, length);
 };
 
 function law(columns, name) {
@@ -111,7 +121,6 @@ function law(columns, name) {
 
 /** The trace in `content`, checked, of its settings those known here; throws a RecordError. */
 export function readTrace(content) {
-  if (content.length > MAX_BYTES) fail(`a trace of ${content.length} characters`, `at most ${MAX_BYTES}`);
   let trace;
   try {
     trace = JSON.parse(content);
@@ -124,6 +133,6 @@ export function readTrace(content) {
   const asked = version < 2 ? settings : { ...settings, ...sinceTwo };
   if (version < 3) trace.earlier = [];
   fields({ prompt: text, earlier: each(fields({ role: text, content: text })), created: text, settings: fields(asked), environment, pieces, lanes: each(lane) })(trace, "trace");
-  trace.settings = Object.fromEntries(Object.keys(asked).map((name) => [name, trace.settings[name]]));
+  trace.settings = Object.fromEntries(Object.entries(trace.settings).filter(([name]) => Object.hasOwn(asked, name)));
   return trace;
 }

@@ -1,7 +1,7 @@
 // The headline: how many times faster, whether both texts are equal, and the race on one time axis.
 
-import { h, isReducedMotion, s, setAttribute, setText } from "./dom.js";
-import { comparison, figures, isLossy, METHODS, speedup } from "./state.js";
+import { box, h, paths, pointing, s, setAttribute, setText } from "./dom.js";
+import { comparison, figures, isLossy, lengthMs, METHODS, speedup, stepAt } from "./state.js";
 import { term } from "./terms.js";
 import { count, pieceOf, rate, seconds } from "./text.js";
 
@@ -11,16 +11,16 @@ const PARTS = ["draft", "verify", "commit"];
 /** `{element, update(state)}` of the headline. Pointing at a strip lights its step; a click opens it. */
 export function createScore(act) {
   const number = h("p", { class: "ev-speedup" }, "–");
-  const formula = h("p", { class: "ev-fine" }, "");
-  const verdict = h("p", { class: "ev-same" }, "");
-  const strips = Object.fromEntries(METHODS.map((method) => [method, createStrip(method, act)]));
-  const axis = h("p", { class: "ev-axis ev-fine", "aria-hidden": "true" }, h("span", {}, "0 s"), h("span", {}, ""));
+  const formula = h("p", { class: "ev-fine" });
+  const verdict = h("p", { class: "ev-same" });
+  const strips = METHODS.map((method) => createStrip(method, act));
+  const axis = h("p", { class: "ev-axis ev-fine", "aria-hidden": "true" }, h("span", {}, "0 s"), h("span", {}));
   const key = h("span", { class: "ev-key" }, PARTS.map((part) => h("span", {}, h("i", { class: `ev-swatch ev-swatch-${part}` }), term(part))));
   const element = h("section", { class: "ev-score", "aria-label": "Speedup" },
     h("div", { class: "ev-headline" }, h("h2", {}, term("speedup", "Speedup")), number, formula, verdict),
     h("div", { class: "ev-race" },
       h("div", { class: "ev-race-head" }, h("h2", {}, "The race", h("span", { class: "ev-fine" }, " decode time; one block is one step")), key),
-      METHODS.map((method) => strips[method].element), axis));
+      strips.map((strip) => strip.element), axis));
   const update = (state) => {
     const { plain, eagle } = state.lanes;
     const times = speedup(state);
@@ -29,44 +29,42 @@ export function createScore(act) {
     const words = sameness(state);
     setText(verdict, words.text);
     setAttribute(verdict, "data-is", words.is);
-    const domain = niceCeiling(Math.max(plain.decodeMs, eagle.decodeMs));
+    const domain = niceCeiling(lengthMs(state));
     setText(axis.lastChild, domain ? `${domain / 1000} s` : "");
-    for (const method of METHODS) strips[method].update(state, domain);
+    for (const strip of strips) strip.update(state, domain);
   };
   return { element, update };
 }
 
 function createStrip(method, act) {
-  const parts = Object.fromEntries(PARTS.map((part) => [part, s("path", { class: `ev-part-${part}` })]));
-  const [lit, current, clockLine] = ["lit", "current", "clockline"].map((name) => s("path", { class: `ev-strip-${name}` }));
-  const svg = s("svg", { viewBox: "0 0 1000 10", preserveAspectRatio: "none", "aria-hidden": "true" }, Object.values(parts), lit, current, clockLine);
-  const clock = h("span", { class: "ev-strip-clock" }, "");
+  const parts = paths(PARTS, (part) => `ev-part-${part}`);
+  const marks = paths(["lit", "current", "clockline"], (name) => `ev-strip-${name}`);
+  const svg = s("svg", { viewBox: "0 0 1000 10", preserveAspectRatio: "none", "aria-hidden": "true" }, parts.elements, marks.elements);
+  const clock = h("span", { class: "ev-strip-clock" });
   const rail = h("div", { class: "ev-rail" }, svg, clock);
   let drawn = {};
   const stepUnder = (event) => {
     const box = rail.getBoundingClientRect();
-    return stepAt(drawn.lane, ((event.clientX - box.left) / box.width) * drawn.domain);
+    const ms = ((event.clientX - box.left) / box.width) * drawn.domain;
+    const step = drawn.lane && stepAt(drawn.lane.steps, ms);
+    return step ? { lane: method, step: step.number } : null;
   };
-  rail.addEventListener("click", (event) => stepUnder(event) !== null && act.pick(method, stepUnder(event)));
-  rail.addEventListener("pointermove", (event) => {
-    const step = stepUnder(event);
-    act.hover(step === null ? null : { lane: method, step });
-  });
-  rail.addEventListener("pointerleave", () => act.hover(null));
+  pointing(rail, stepUnder, { pick: ({ step }) => act.pick(method, step), hover: act.hover });
   const update = (state, domain) => {
     const lane = state.lanes[method];
     const { length } = lane.steps;
     const scale = domain ? 1000 / domain : 0;
     if (lane !== drawn.lane || length !== drawn.length || domain !== drawn.domain) {
-      const shapes = stripShapes(lane.steps, scale);
-      for (const part of PARTS) setAttribute(parts[part], "d", shapes[part] || "M0 0");
+      parts.draw(stripShapes(lane.steps, scale));
       drawn = { lane, length, domain };
     }
     const { view, hover } = state;
-    const frame = (isThere, step) => (isThere && step ? outline(step, scale) : "M0 0");
-    setAttribute(current, "d", frame(view.lane === method, lane.steps[view.step]));
-    setAttribute(lit, "d", frame(hover?.lane === method, lane.steps[hover?.step]));
-    setAttribute(clockLine, "d", view.clockMs === null || isReducedMotion() ? "M0 0" : `M${(view.clockMs * scale).toFixed(1)} 0v10`);
+    const frame = (place) => {
+      const step = place?.lane === method && lane.steps[place.step];
+      return step ? box(step.startMs * scale, 0, step.ms * scale, 10) : null;
+    };
+    const clockline = view.clockMs === null || matchMedia("(prefers-reduced-motion: reduce)").matches ? null : `M${(view.clockMs * scale).toFixed(1)} 0v10`;
+    marks.draw({ current: frame(view), lit: frame(hover), clockline });
     setText(clock, length ? seconds(lane.decodeMs) : "");
     const share = domain ? lane.decodeMs / domain : 0;
     clock.style.left = `${100 * share}%`;
@@ -85,25 +83,18 @@ function stripShapes(steps, scale) {
     let x = step.startMs * scale;
     for (const part of PARTS) {
       const width = step[`${part}_ms`] * shrink;
-      if (width > 0) shapes[part] += `M${x.toFixed(2)} 0h${width.toFixed(2)}v10h-${width.toFixed(2)}z`;
+      if (width > 0) shapes[part] += box(x, 0, width, 10);
       x += width;
     }
   }
   return shapes;
 }
 
-const outline = ({ startMs, ms }, scale) => `M${(startMs * scale).toFixed(2)} 0h${(ms * scale).toFixed(2)}v10h-${(ms * scale).toFixed(2)}z`;
-
-function stepAt(lane, ms) {
-  const step = lane?.steps.find(({ startMs, ms: length }) => ms >= startMs && ms < startMs + length);
-  return step ? step.number : null;
-}
-
 /** The next of 1, 1.5, 2, 3, 4, 5, 6, 8 × a power of ten, so that the axis seldom moves. */
 export function niceCeiling(ms) {
   if (ms <= 0) return 0;
   const power = 10 ** Math.floor(Math.log10(ms));
-  return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((n) => n * power).find((nice) => nice >= ms);
+  return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((n) => n * power >= ms) * power;
 }
 
 /** Whether both lanes write the same, in words: `{text, is}`, is one of same, differs, open. */

@@ -9,8 +9,11 @@ import { stepInView } from "./state.js";
 /** `{element, update(state)}`; files dropped on `root` or picked go to `onTrace(trace, name)`. */
 export function createShare({ root, onTrace, onCompare }) {
   let state = null;
-  const said = h("p", { class: "ev-share-said ev-fine", role: "status" }, "");
-  const picker = h("input", { type: "file", accept: ".json,.gz,application/json", class: "ev-unseen", tabindex: -1, "aria-label": "Trace file" });
+  const said = h("p", { class: "ev-share-said ev-fine", role: "status" });
+  const picker = h("input", { type: "file", accept: ".json,.gz,application/json", class: "ev-unseen", tabindex: -1, "aria-label": "Trace file", onchange: () => {
+    if (picker.files[0]) take(picker.files[0], taker);
+    picker.value = "";
+  } });
   let taker = onTrace;
   const take = async (file, receive) => {
     try {
@@ -22,10 +25,6 @@ export function createShare({ root, onTrace, onCompare }) {
       box.open = true;
     }
   };
-  picker.addEventListener("change", () => {
-    if (picker.files[0]) take(picker.files[0], taker);
-    picker.value = "";
-  });
   const pick = (receive) => () => {
     taker = receive;
     picker.click();
@@ -36,7 +35,7 @@ export function createShare({ root, onTrace, onCompare }) {
     setText(said, isCopied ? `${what} copied.` : "This browser lets no page copy.");
   };
   const name = (end) => `eagle-step-${state.view.step + 1}.${end}`;
-  const svg = () => svgText(stepInView(state), { pieces: state.pieces, look: scene(state, stepInView(state)).look, notes: provenance(state).join("\n"), host: root });
+  const svg = () => svgText({ ...state, ...scene(state, stepInView(state)), notes: provenance(state).join("\n"), host: root });
   const trace = () => JSON.stringify(state.trace);
   const groups = {
     "The run": [
@@ -101,17 +100,16 @@ function closeWhenLeft(box) {
 }
 
 function acceptDrops(root, take) {
-  const isFile = (event) => event.dataTransfer?.types.includes("Files");
-  root.addEventListener("dragover", (event) => {
-    if (!isFile(event)) return;
+  const on = (name, act) => root.addEventListener(name, (event) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
-    root.classList.add("ev-dropping");
+    act(event);
   });
-  root.addEventListener("dragleave", (event) => root.contains(event.relatedTarget) || root.classList.remove("ev-dropping"));
-  root.addEventListener("drop", (event) => {
-    if (!isFile(event)) return;
-    event.preventDefault();
-    root.classList.remove("ev-dropping");
+  const mark = (isOver) => root.classList.toggle("ev-dropping", isOver);
+  on("dragover", () => mark(true));
+  on("dragleave", (event) => root.contains(event.relatedTarget) || mark(false));
+  on("drop", (event) => {
+    mark(false);
     take(event.dataTransfer.files[0]);
   });
 }

@@ -2,7 +2,7 @@
 
 import { button, h, setAttribute, setText, signButton } from "./dom.js";
 import { drawInspector } from "./inspector.js";
-import { lookOf, phasesOf } from "./phases.js";
+import { lookOf, phasesOf, withDropped } from "./phases.js";
 import * as now from "./state.js";
 import { createTable } from "./table.js";
 import { createTree } from "./tree.js";
@@ -22,19 +22,18 @@ export function createStage(act) {
     const step = now.stepInView(state);
     element.hidden = !step;
     if (!step) return;
-    const next = { step, ...scene(state, step), isTable: state.prefs.isTable };
-    tools.update(state);
+    const next = { ...scene(state, step), isTable: state.prefs.isTable, pieces: state.pieces };
+    tools.update(state, step);
     if (isSame(shown, next)) return;
     const isHoverOnly = isSame({ ...shown, hovered: next.hovered }, next);
     shown = next;
     tree.element.hidden = next.isTable;
     table.element.hidden = !next.isTable;
-    const { steps } = now.laneInView(state);
-    if (next.isTable) table.update({ step, pieces: state.pieces, selected: next.selected, look: next.look });
-    else tree.update({ step, steps, pieces: state.pieces, selected: next.selected, look: next.look, hovered: next.hovered });
+    if (next.isTable) table.update(next);
+    else tree.update({ ...next, steps: now.laneInView(state).steps });
     if (isHoverOnly) return;
     phases.update(state, next.phases);
-    inspector.replaceChildren(drawInspector(step, { node: next.selected, pieces: state.pieces, look: next.look, rule: state.settings?.rule }));
+    inspector.replaceChildren(drawInspector({ ...next, rule: state.settings?.rule }));
   };
   return { element, update, zoom: tree.zoom, fit: tree.fit };
 }
@@ -44,35 +43,36 @@ const knownScenes = new WeakMap();
 /** What is to be seen of the step in view; the same objects for the same view, so they can be compared. */
 export function scene(state, step) {
   const { phase } = state.view;
-  const { isHiding } = state.prefs;
-  const mark = `${phase} ${isHiding}`;
+  const { isHiding, showsDropped } = state.prefs;
+  const mark = `${phase} ${isHiding} ${showsDropped}`;
   let known = knownScenes.get(step);
   if (known?.mark !== mark) {
     const phases = known?.phases ?? phasesOf(step, state.pieces);
-    known = { mark, phases, look: lookOf(step, { phase, phases, isHiding }) };
+    const shown = showsDropped ? withDropped(step) : step;
+    known = { mark, phases, step: shown, look: lookOf(shown, { phase, phases, isHiding }) };
     knownScenes.set(step, known);
   }
   const { lane, step: number, node } = state.hover ?? {};
   const hovered = lane === state.view.lane && number === state.view.step ? node ?? null : null;
-  return { look: known.look, phases: known.phases, selected: now.nodeInView(state, known), hovered };
+  return { ...known, selected: now.nodeInView(state, known), hovered };
 }
 
 const isSame = (one, other) => Object.keys(other).every((key) => one[key] === other[key]);
 
 /** The phases of the step as a row of small buttons, and what happens at the one looked at. */
 function createPhases(act) {
-  const list = h("div", { class: "ev-phase-list", role: "group", "aria-label": "Phases of the step" });
-  const text = h("p", { class: "ev-phase-text" }, "");
-  const element = h("div", { class: "ev-phases" }, list, text);
-  let drawn = null;
-  list.addEventListener("click", (event) => {
+  const press = (event) => {
     const button = event.target.closest("[data-phase]");
     if (button) act.phase(Number(button.dataset.phase));
-  });
+  };
+  const list = h("div", { class: "ev-phase-list", role: "group", "aria-label": "Phases of the step", onclick: press });
+  const text = h("p", { class: "ev-phase-text" });
+  const element = h("div", { class: "ev-phases" }, list, text);
+  let drawn = null;
   const update = (state, phases) => {
     element.hidden = !phases.length;
     const { phase } = state.view;
-    if (drawn !== phases) list.replaceChildren(...phaseButtons(phases, state));
+    if (drawn !== phases) list.replaceChildren(...phaseButtons(phases));
     drawn = phases;
     const isUnsaid = state.prefs.isHiding && phase === null;
     list.querySelectorAll("[data-phase]").forEach((button, index) => {
@@ -86,27 +86,27 @@ function createPhases(act) {
   return { element, update };
 }
 
-function phaseButtons(phases, state) {
-  let former = null;
-  return phases.flatMap(({ kind, mark }, index) => {
-    const label = { level: "draft", coin: "coins" }[kind];
-    const isNew = kind !== former && label !== undefined;
-    former = kind;
-    const name = kind === "level" ? `Draft level ${mark}` : kind === "coin" ? `Coin ${phases.slice(0, index + 1).filter((one) => one.kind === "coin").length}` : null;
-    const one = h("button", { type: "button", class: `ev-phase ev-phase-${kind}`, "data-phase": index, "aria-label": name, "aria-pressed": state.view.phase === index }, mark);
-    return isNew ? [h("span", { class: "ev-phase-name", "aria-hidden": "true" }, label), one] : [one];
+function phaseButtons(phases) {
+  const labels = { level: "draft", coin: "coins" };
+  return phases.flatMap(({ kind, name = null }, index) => {
+    const isNew = kind in labels && kind !== phases[index - 1]?.kind;
+    const one = h("button", { type: "button", class: `ev-phase ev-phase-${kind}`, "data-phase": index, "aria-label": name });
+    return isNew ? [h("span", { class: "ev-phase-name", "aria-hidden": "true" }, labels[kind]), one] : [one];
   });
 }
 
 function createTools(act, tree) {
   const toggle = (label, title, onclick) => button(label, onclick, { class: "ev-button ev-toggle", title });
-  const hiding = toggle("Hide verdicts", "Guess first: hide what the target decided (H)", act.hide);
-  const table = toggle("Table", "The same facts as a table (T)", act.table);
+  const toggles = {
+    isHiding: toggle("Hide verdicts", "Guess first: hide what the target decided (H)", act.hide),
+    isTable: toggle("Table", "The same facts as a table (T)", act.table),
+    showsDropped: toggle("Dropped", "What the head drafted and the tree did not keep (D)", act.dropped),
+  };
   const zooms = [signButton("−", "Zoom out (−)", () => tree.zoom(0.8)), signButton("⤢", "Whole tree, or back (0)", tree.fit), signButton("+", "Zoom in (+)", () => tree.zoom(1.25))];
-  const element = h("div", { class: "ev-tools" }, hiding, table, h("span", { class: "ev-zooms", role: "group", "aria-label": "Zoom" }, zooms));
-  const update = ({ prefs }) => {
-    setAttribute(hiding, "aria-pressed", prefs.isHiding);
-    setAttribute(table, "aria-pressed", prefs.isTable);
+  const element = h("div", { class: "ev-tools" }, Object.values(toggles), h("span", { class: "ev-zooms", role: "group", "aria-label": "Zoom" }, zooms));
+  const update = ({ prefs }, step) => {
+    for (const [name, one] of Object.entries(toggles)) setAttribute(one, "aria-pressed", prefs[name]);
+    toggles.showsDropped.hidden = !step.dropped && toggles.showsDropped !== document.activeElement; // else the focus were lost
     for (const one of zooms) one.disabled = prefs.isTable;
   };
   return { element, update };

@@ -9,7 +9,7 @@ export function initialState() {
     run: null,
     seq: -1,
     hasGap: false, // a message was lost; the end message heals it
-    status: { text: "", kind: "info", fraction: null },
+    status: { text: "", tone: "info", fraction: null },
     label: null, // of a recorded run
     recording: null, // the server's name for it
     isSettled: false, // something else than the page's first recording is shown
@@ -23,7 +23,7 @@ export function initialState() {
     lanes: { plain: emptyLane("plain"), eagle: emptyLane("eagle") },
     trace: null, // the whole record as the server or a file gave it; none while a run is under way
     isMoved: false, // by the visitor, since the last drawing
-    prefs: { isHiding: false, isTable: false, speed: 1 }, // outlive a run, unlike the view
+    prefs: { isHiding: false, isTable: false, showsDropped: false, speed: 1 }, // outlive a run, unlike the view
     hover: null, // {lane, step, node} under the pointer; node null is the whole step
     view: {
       lane: "eagle", step: 0, node: null,
@@ -41,14 +41,14 @@ export function emptyLane(method) {
 
 /** Take in one message of the server (see app/views/messages.py). Changes and returns `state`. */
 export function apply(state, message) {
-  if (message.v !== VERSION) return say(state, "This page is out of date: reload it.", "error");
+  if (message.v !== VERSION) return say(state, { text: "This page is out of date: reload it.", tone: "error" });
   if (message.kind === "events" && message.run !== state.run) return state;
   const takers = { start, status, trace: showTrace, error: fail, events: takeEvents, end };
   return takers[message.kind]?.(state, message) ?? state;
 }
 
-function say(state, text, kind, fraction = null) {
-  state.status = { text, kind, fraction };
+function say(state, { text, tone = "info", fraction = null }) {
+  state.status = { text, tone, fraction };
   return state;
 }
 
@@ -56,15 +56,15 @@ function status(state, message) {
   if (message.phase === "waiting" && state.phase !== "running") state.phase = "waiting";
   if (message.phase === "idle" && state.phase === "waiting") state.phase = restingPhase(state);
   // What the model does is news only while no run is being told.
-  if (message.about === "model" && (state.phase === "running" || state.phase === "waiting")) return state;
-  return say(state, message.text, message.tone ?? "info", message.fraction ?? null);
+  if (message.about === "model" && isBusy(state)) return state;
+  return say(state, message);
 }
 
 function start(state, message) {
   clear(state, message);
   Object.assign(state, { phase: "running", run: message.run, seq: message.seq, label: null, recording: null, isSettled: true });
   state.view = initialState().view;
-  return say(state, "Running", "busy");
+  return say(state, { text: "Running", tone: "busy" });
 }
 
 function clear(state, facts) {
@@ -96,24 +96,24 @@ function end(state, message) {
   if (isSameRun && !view.isFollowing) state.view = { ...view, step: clampStep(state, view.step) };
   else goTo(state, lastStep(state));
   goToAwaited(state);
-  return say(state, message.text, message.stopped ? "info" : "done");
+  return say(state, { text: message.text, tone: message.stopped ? "info" : "done" });
 }
 
 function fail(state, message) {
   state.phase = restingPhase(state);
-  return say(state, message.text, "error");
+  return say(state, { text: message.text, tone: "error" });
 }
 
-const restingPhase = (state) => {
-  const hasSteps = METHODS.some((method) => state.lanes[method].prefill);
-  if (!hasSteps) return "empty";
-  return state.phase === "running" ? "stopped" : "finished";
-};
+const isBusy = ({ phase }) => phase === "running" || phase === "waiting";
+
+export const hasAnswer = ({ lanes }) => METHODS.some((method) => lanes[method].prefill);
+
+const restingPhase = (state) => (!hasAnswer(state) ? "empty" : state.phase === "running" ? "stopped" : "finished");
 
 function showTrace(state, message) {
-  if (state.phase === "running" || state.phase === "waiting") return state;
+  if (isBusy(state)) return state;
   if (!(message.opening && state.isSettled)) show(state, message);
-  return say(state, message.text, message.tone ?? "info", message.fraction ?? null);
+  return say(state, message);
 }
 
 function show(state, { trace, run, label, opening, recording }) {
@@ -181,6 +181,9 @@ export function figures(lane) {
   };
 }
 
+/** The longer decode time. */
+export const lengthMs = ({ lanes }) => Math.max(...METHODS.map((method) => lanes[method].decodeMs));
+
 /** Whether the rule may change the text's law; such rules say so in their names. */
 export const isLossy = ({ settings }) => /^lossy/.test(settings?.rule);
 
@@ -238,32 +241,31 @@ export function lookAt(state, method, step) {
 /** The first step that shows most: many drafts kept, and some refused. */
 function tellingStep(lane) {
   const worth = (step) => step.path.length + (step.verdicts.includes("x") ? 1 : 0);
-  let best = 0;
-  lane.steps.forEach((step, number) => {
-    if (worth(step) > worth(lane.steps[best])) best = number;
-  });
-  return best;
+  const best = lane.steps.reduce((top, step) => (worth(step) > worth(top) ? step : top), lane.steps[0]);
+  return best?.number ?? 0;
 }
 
 /** The node the inspector explains when none was picked: the deepest kept, else the first tried. */
 export function nodeInView(state, { look, phases } = {}) {
   const step = stepInView(state);
   if (!step) return null;
-  if (state.view.node !== null) return state.view.node;
+  const { node } = state.view;
+  if (node === "bonus" || (node !== null && node < look.kinds.length - 1)) return node; // others are out of sight
   const phase = phases?.[state.view.phase];
   if (phase?.kind === "coin") return phase.node;
-  if (look && look.kinds.includes("drafted")) return 1; // anything else would give the answer away
+  if (look?.kinds.includes("drafted")) return 1; // anything else would give the answer away
   if (step.path.length > 1) return step.path.at(-1);
   return step.tokens.length > 1 ? 1 : "bonus";
 }
 
+/** The step under way at a time of the lane's clock; none after its end. */
+export const stepAt = (steps, clockMs) => steps.find(({ startMs, ms }) => clockMs < startMs + ms);
+
 /** Time of the replay: look at the step under way then, in the phase that its clock has reached. */
 export function showAt(state, clockMs, phasesOf) {
-  const { steps } = laneInView(state);
-  const number = steps.findIndex(({ startMs, ms }) => clockMs < startMs + ms);
-  goTo(state, number < 0 ? lastStep(state) : number);
+  const step = stepAt(laneInView(state).steps, clockMs);
+  goTo(state, step?.number ?? lastStep(state));
   state.view.clockMs = clockMs;
-  const step = steps[number];
   state.view.phase = step ? phaseAt(step, clockMs - step.startMs, phasesOf(step)) : null;
 }
 
@@ -282,10 +284,7 @@ function phaseAt(step, ms, phases) {
 export function veiledFrom(state, method) {
   const { steps, tokens } = state.lanes[method];
   const { clockMs, lane } = state.view;
-  if (clockMs !== null) {
-    const number = steps.findIndex(({ startMs, ms }) => clockMs < startMs + ms);
-    return number < 0 ? Infinity : number;
-  }
+  if (clockMs !== null) return stepAt(steps, clockMs)?.number ?? Infinity;
   const step = stepInView(state);
   if (!state.prefs.isHiding || state.view.phase !== null || !step || lane !== "eagle") return Infinity;
   return method === lane ? step.number : tokens[step.firstToken]?.step ?? Infinity;

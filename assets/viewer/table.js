@@ -1,6 +1,6 @@
 // The step's tree as a table: the same facts for a screen reader, for copying, for anyone.
 
-import { h } from "./dom.js";
+import { h, nodeAt } from "./dom.js";
 import { childrenOf, layoutTree } from "./layout.js";
 import { ordinal, pieceOf, probability } from "./text.js";
 import { VERDICTS } from "./why.js";
@@ -9,15 +9,11 @@ const HEADS = ["Token", "Depth", "Tried", "After", "Draft", "Target", "Acceptanc
 
 /** `{element, update({step, pieces, selected, look})}`; a click or Enter on a token selects it. */
 export function createTable({ onSelect }) {
-  const body = h("tbody");
+  const body = h("tbody", { onclick: (event) => onSelect(nodeAt(event)) });
   const element = h("div", { class: "ev-table-box", tabindex: 0, role: "region", "aria-label": "Draft tree as a table" },
     h("table", { class: "ev-table" },
       h("caption", { class: "ev-unseen" }, "Every node of the draft tree, parents before their children"),
       h("thead", {}, h("tr", {}, HEADS.map((name) => h("th", { scope: "col" }, name)))), body));
-  body.addEventListener("click", (event) => {
-    const row = event.target.closest("[data-node]");
-    if (row) onSelect(row.dataset.node === "bonus" ? "bonus" : Number(row.dataset.node));
-  });
   const update = (shown) => {
     const focused = body.contains(document.activeElement) ? document.activeElement.closest("[data-node]").dataset.node : null;
     body.replaceChildren(...rowsOf(shown).map((row) => drawRow(row, shown)));
@@ -37,11 +33,11 @@ export function rowsOf({ step, pieces, look }) {
     const number = (column, isShown = true) => (node === 0 || !isShown ? "–" : probability(step[column][node]));
     return {
       node, token: name(node), depth: String(columns[node]),
-      tried: parent === null ? "–" : ordinal(children[parent].indexOf(node) + 1),
+      tried: parent === null || step.verdicts[node] === "d" ? "–" : ordinal(children[parent].indexOf(node) + 1),
       after: parent === null ? "–" : name(parent),
       draft: number("draft"), target: number("target", look.hasAccept), accept: number("accept", look.hasAccept),
-      draw: isJudged ? number("draw") : "–",
-      verdict: isJudged ? VERDICTS[step.verdicts[node]].name : "not judged yet",
+      draw: number("draw", isJudged),
+      verdict: isJudged ? VERDICTS[step.verdicts[node]] : "not judged yet",
     };
   };
   const walk = (node) => [node, ...children[node].flatMap(walk)];

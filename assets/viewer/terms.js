@@ -2,12 +2,13 @@
 
 import { h, setText } from "./dom.js";
 
-const MEANINGS = {
+export const MEANINGS = {
   root: "The last token already in the text. The tree guesses what follows it.",
   accepted: "A drafted token that the target kept in this step.",
   refused: "A drafted token that was tried and not kept.",
   "not reached": "Never tried: its parent was not kept, or a sibling before it was.",
   drafted: "Guessed by the head, not judged by the target yet.",
+  dropped: "Drafted, but not among the best of all drafts by path value, so the target never saw it.",
   "bonus token": "The target's own token at the end of the accepted path; the root of the next step.",
   "draft probability": "How probable the head held this token after the tokens on its path (d in the tree).",
   "target probability": "How probable the target holds this token after the tokens on its path.",
@@ -32,7 +33,7 @@ export function term(name, label = name) {
 
 /** The one bubble of meanings within `root`. It stays while pointed at; Escape takes it away. */
 export function createMeaning(root) {
-  const bubble = h("p", { class: "ev-meaning", id: "ev-meaning", role: "tooltip", hidden: true }, "");
+  const bubble = h("p", { class: "ev-meaning", id: "ev-meaning", role: "tooltip", hidden: true });
   let owner = null;
   const hide = () => {
     owner?.removeAttribute("aria-describedby");
@@ -54,10 +55,8 @@ export function createMeaning(root) {
     if (word) show(word);
     else if (owner !== document.activeElement) hide(); // a word with the focus keeps its bubble
   };
-  root.addEventListener("pointerover", listen);
-  root.addEventListener("focusin", listen);
-  root.addEventListener("pointerleave", hide);
-  root.addEventListener("focusout", hide);
+  for (const name of ["pointerover", "focusin"]) root.addEventListener(name, listen);
+  for (const name of ["pointerleave", "focusout"]) root.addEventListener(name, hide);
   root.addEventListener("keydown", (event) => event.key === "Escape" && hide());
   return bubble;
 }

@@ -6,27 +6,16 @@ const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u200c-\u200f\u2028-\u202e\u206
 const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]|[\u{1f300}-\u{1faff}]/u;
 
 /** A token with its spaces, newlines and control characters made visible. */
-export const visible = (text) => [...text].map((character) => glyphOf(character) ?? character).join("");
+export const visible = (text) => [...text].map(seen).join("");
 
-function glyphOf(character) {
-  if (character in GLYPHS) return GLYPHS[character];
-  if (!UNSEEN.test(character)) return null;
-  return `\\u${character.codePointAt(0).toString(16).padStart(4, "0")}`;
-}
+const seen = (character) => GLYPHS[character] ?? (UNSEEN.test(character) ? `\\u${character.codePointAt(0).toString(16).padStart(4, "0")}` : character);
 
 /** At most `columns` fixed-width columns of `text`; what is cut off becomes an ellipsis. */
 export function clip(text, columns) {
-  const characters = [...text];
-  const width = (character) => (WIDE.test(character) ? 2 : 1);
-  if (characters.reduce((sum, one) => sum + width(one), 0) <= columns) return text;
-  let room = columns - 1;
-  let kept = "";
-  for (const character of characters) {
-    room -= width(character);
-    if (room < 0) break;
-    kept += character;
-  }
-  return `${kept}…`;
+  let width = 0;
+  const characters = [...text].map((character) => ({ character, end: (width += WIDE.test(character) ? 2 : 1) }));
+  if (width <= columns) return text;
+  return `${characters.filter(({ end }) => end < columns).map(({ character }) => character).join("")}…`;
 }
 
 /** The shown text of a token id: its piece, or its number where the piece is empty or unknown. */
@@ -43,6 +32,9 @@ export function probability(value) {
   return value.toFixed(2);
 }
 
+/** Three significant digits: enough to follow a division by hand. */
+export const figure = (value) => (value !== 0 && value < 0.001 ? value.toExponential(1) : String(Number(value.toPrecision(3))));
+
 export function milliseconds(ms) {
   if (ms >= 10_000) return `${(ms / 1000).toFixed(1)} s`;
   return `${ms < 9.95 ? ms.toFixed(1) : Math.round(ms)} ms`;
@@ -50,9 +42,8 @@ export function milliseconds(ms) {
 
 export const seconds = (ms) => `${(ms / 1000).toFixed(2)} s`;
 
-export const rate = (perSecond) => (perSecond ? perSecond.toFixed(1) : "–");
-
-export const ratio = (value) => (value ? value.toFixed(2) : "–");
+const fixed = (digits) => (value) => (value ? value.toFixed(digits) : "–");
+export const [rate, ratio] = [fixed(1), fixed(2)];
 
 export const ordinal = (n) => {
   const tail = n % 100 > 10 && n % 100 < 14 ? "th" : ["th", "st", "nd", "rd"][n % 10] ?? "th";

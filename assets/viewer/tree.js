@@ -3,10 +3,10 @@
 // The box scrolls as any box does; zooming changes the scale in it. To be quick, elements are used
 // again, edges of one kind are one path, and only what lies in the box is drawn.
 
-import { h, s, setAttribute } from "./dom.js";
-import { layoutTree } from "./layout.js";
+import { h, nodeAt, paths, pointing, s, setAttribute, setText } from "./dom.js";
+import { layoutTree, oncePerStep, putBelow } from "./layout.js";
 import { clip, pieceOf, probability } from "./text.js";
-import { VERDICTS, spoken } from "./why.js";
+import { spoken } from "./why.js";
 
 const NODE = { width: 106, height: 42 };
 const PITCH = { x: 134, y: 52 };
@@ -15,8 +15,8 @@ const LABEL_COLUMNS = 10;
 const SMALLEST_SCALE = 0.92; // of a tree that is too wide, until the visitor zooms
 const SCALES = { least: 0.12, most: 2.5, far: 0.5 }; // below `far` no letter can be read
 const MAX_HEIGHT = 560;
-const EDGE_KINDS = ["drafted", "unreached", "refused", "bonus", "accepted"]; // later ones lie on top
-export const MARKS = { accepted: VERDICTS.a.mark, refused: VERDICTS.x.mark, bonus: "◆" };
+const EDGE_KINDS = ["dropped", "drafted", "unreached", "refused", "bonus", "accepted"]; // later ones lie on top
+export const MARKS = { accepted: "✓", refused: "✕", dropped: "↓", bonus: "◆" };
 const ROUND = `M7 0h${NODE.width - 14}a7 7 0 0 1 7 7v${NODE.height - 14}a7 7 0 0 1-7 7h-${NODE.width - 14}a7 7 0 0 1-7-7v-${NODE.height - 14}a7 7 0 0 1 7-7z`;
 // Cut corners: the bonus token is no draft, and looks like none.
 const CUT = `M9 0H${NODE.width - 9}L${NODE.width} ${NODE.height / 2}L${NODE.width - 9} ${NODE.height}H9L0 ${NODE.height / 2}Z`;
@@ -27,13 +27,14 @@ export const parentsWithBonus = (step) => (step.bonus === null ? step.parents : 
 /** Nodes are named by number, the bonus token "bonus". */
 export const nodeKey = (step, node) => (node === step.tokens.length ? "bonus" : node);
 
-const knownLayouts = new WeakMap();
+export const nodeNumber = (step, key) => (key === "bonus" ? step.tokens.length : key);
 
-/** The layout of a step with its bonus token, worked out once. */
-export function layoutOf(step) {
-  if (!knownLayouts.has(step)) knownLayouts.set(step, layoutTree(parentsWithBonus(step)));
-  return knownLayouts.get(step);
-}
+/** The layout of a step with its bonus token; what was dropped moves nothing. */
+export const layoutOf = oncePerStep((step) => {
+  const { kept, tokens } = step;
+  const parents = parentsWithBonus(step);
+  return kept ? putBelow(layoutOf(kept), parents, kept.tokens.length, tokens.length) : layoutTree(parents);
+});
 
 /**
  * `{element, update, zoom, fit}`. `update({step, steps, pieces, selected, look, hovered})`
@@ -42,7 +43,12 @@ export function layoutOf(step) {
 export function createTree({ onSelect, onHover }) {
   const picture = createPicture();
   const { svg } = picture;
-  const element = h("div", { class: "ev-tree-box" }, svg);
+  const scrolled = () => {
+    camera.left = element.scrollLeft;
+    camera.top = element.scrollTop;
+    draw();
+  };
+  const element = h("div", { class: "ev-tree-box", onscroll: scrolled }, svg);
   const camera = { scale: null, isFit: false, left: 0, top: 0, width: 700, height: MAX_HEIGHT };
   let shown = null;
 
@@ -52,18 +58,7 @@ export function createTree({ onSelect, onHover }) {
     // Elements pass from node to node; the focus stays with the selected one.
     if (svg.contains(document.activeElement)) svg.querySelector(".ev-selected")?.focus({ preventScroll: true });
   };
-  const node = (event) => {
-    const at = event.target.closest?.("[data-node]")?.dataset.node;
-    return at === undefined ? null : at === "bonus" ? "bonus" : Number(at);
-  };
-  svg.addEventListener("click", (event) => node(event) !== null && onSelect(node(event)));
-  svg.addEventListener("pointerover", (event) => onHover(node(event)));
-  svg.addEventListener("pointerleave", () => onHover(null));
-  element.addEventListener("scroll", () => {
-    camera.left = element.scrollLeft;
-    camera.top = element.scrollTop;
-    draw();
-  });
+  pointing(svg, nodeAt, { pick: onSelect, hover: onHover });
   new ResizeObserver(([{ contentRect }]) => {
     Object.assign(camera, { width: contentRect.width || 700, height: contentRect.height || MAX_HEIGHT });
     draw();
@@ -87,7 +82,7 @@ export function createTree({ onSelect, onHover }) {
   const update = (next) => {
     const isOther = next.step !== shown?.step || next.selected !== shown?.selected;
     shown = { ...next, layout: layoutOf(next.step) };
-    element.style.height = `${boxHeight(next.steps, camera)}px`;
+    element.style.height = `${boxHeight([...next.steps, next.step], camera)}px`;
     draw();
     if (isOther) reveal(element, shown, camera);
   };
@@ -104,8 +99,8 @@ export function drawWhole(step, { pieces, look }) {
 }
 
 function createPicture() {
-  const edges = Object.fromEntries(EDGE_KINDS.map((kind) => [kind, s("path", { class: `ev-edge ev-${kind}` })]));
-  const ground = s("g", {}, s("g", { "aria-hidden": "true" }, EDGE_KINDS.map((kind) => edges[kind])));
+  const edges = paths(EDGE_KINDS, (kind) => `ev-edge ev-${kind}`);
+  const ground = s("g", {}, s("g", { "aria-hidden": "true" }, edges.elements));
   const svg = s("svg", { class: "ev-tree", role: "tree", "aria-label": "Draft tree, left to right by depth" }, ground);
   return { svg, ground, edges, pool: [] };
 }
@@ -155,12 +150,12 @@ function windowOf({ left, top, width, height }, scale) {
 }
 
 function drawEdges(parents, look, at, edges) {
-  const lines = Object.fromEntries(EDGE_KINDS.map((kind) => [kind, ""]));
+  const lines = {};
   parents.forEach((parent, node) => {
     const kind = look.kinds[node];
-    if (parent !== null && kind !== null) lines[kind] += edgePath(at(parent), at(node));
+    if (parent !== null && kind !== null) lines[kind] = (lines[kind] ?? "") + edgePath(at(parent), at(node));
   });
-  for (const kind of EDGE_KINDS) put(edges[kind], "d", lines[kind] || "M0 0");
+  edges.draw(lines);
 }
 
 function edgePath(from, to) {
@@ -174,73 +169,62 @@ function edgePath(from, to) {
 function factsOf(step, node, { kind, key, pieces, look, layout }) {
   const isBonus = key === "bonus";
   const name = pieceOf(pieces, isBonus ? step.bonus : step.tokens[node]);
-  const isJudged = kind !== "drafted";
-  const hasNumbers = !isBonus && node > 0;
+  const draft = probability(step.draft[node]);
+  const hasAccept = look.hasAccept && (step.accept[node] ?? null) !== null;
   return {
     key, kind, name, mark: MARKS[kind] ?? "",
     level: layout.columns[node] + 1,
-    spoken: isBonus ? `bonus token ${name}` : isJudged ? spoken(step, node, name) : `token ${name}, draft probability ${probability(step.draft[node])}`,
-    note: isBonus ? "bonus token" : node === 0 ? "root" : `d ${probability(step.draft[node])}`,
-    accept: hasNumbers && look.hasAccept ? `a ${probability(step.accept[node])}` : "",
+    words: isBonus ? `bonus token ${name}` : kind === "drafted" ? `token ${name}, draft probability ${draft}` : spoken(step, node, name),
+    note: isBonus ? "bonus token" : node === 0 ? "root" : `d ${draft}`,
+    accept: hasAccept ? `a ${probability(step.accept[node])}` : "",
   };
 }
 
-/** One node's elements; every property is written only where it differs from what is there. */
+/** One node's elements, used again for another node. */
 function createNode(ground) {
   const box = s("path", { class: "ev-box" });
-  const mark = s("text", { class: "ev-mark", x: 9, y: 17 });
   const token = s("text", { class: "ev-token", y: 17 });
-  const note = s("tspan", { x: 9 });
-  const accept = s("tspan", { class: "ev-accept", x: 56 });
-  const spoken = s("title"); // the node's name for screen readers, and its whole text for the mouse
-  const group = s("g", { role: "treeitem" }, spoken, box, mark, token, s("text", { class: "ev-numbers", y: 34 }, note, accept));
+  const texts = {
+    words: s("title"), // the node's name for screen readers, and its whole text for the mouse
+    mark: s("text", { class: "ev-mark", x: 9, y: 17 }), note: s("tspan", { x: 9 }), accept: s("tspan", { class: "ev-accept", x: 56 }),
+  };
+  const numbers = s("text", { class: "ev-numbers", y: 34 }, texts.note, texts.accept);
+  const group = s("g", { role: "treeitem" }, texts.words, box, texts.mark, token, numbers);
   ground.append(group);
-  const written = [];
-  const writer = (element, name) => (value) => put(element, name, value);
-  const writers = [
-    ...["display", "class", "transform", "data-node", "aria-level", "tabindex", "aria-selected"].map((name) => writer(group, name)),
-    writer(box, "d"), writer(token, "x"), (value) => writeName(token, value),
-    ...[spoken, mark, note, accept].map((element) => (value) => { element.textContent = value; }),
-  ];
-  const write = (values) => values.forEach((value, index) => {
-    if (written[index] === value) return;
-    written[index] = value;
-    writers[index](value);
-  });
   return {
-    hide: () => write(["none"]),
-    show({ key, kind, name, mark: sign, level, spoken: words, accept: a, note: under }, { x, y }, { isSelected, isHovered }) {
+    hide: () => setAttribute(group, "display", "none"),
+    show({ key, kind, name, level, ...facts }, { x, y }, { isSelected, isHovered }) {
       const isBonus = kind === "bonus";
-      write([
-        "inline", `ev-node ev-${kind}${isSelected ? " ev-selected" : ""}${isHovered ? " ev-lit" : ""}`, `translate(${x} ${y})`,
-        key, level, isSelected ? 0 : -1, isSelected, isBonus ? CUT : ROUND, sign ? 23 : 9,
-        clip(name, isBonus ? LABEL_COLUMNS - 1 : LABEL_COLUMNS), words, sign, under, a,
-      ]);
+      const attributes = {
+        display: null, class: `ev-node ev-${kind}${isSelected ? " ev-selected" : ""}${isHovered ? " ev-lit" : ""}`, transform: `translate(${x} ${y})`,
+        "data-node": key, "aria-level": level, tabindex: isSelected ? 0 : -1, "aria-selected": isSelected,
+      };
+      for (const [name, value] of Object.entries(attributes)) setAttribute(group, name, value);
+      setAttribute(box, "d", isBonus ? CUT : ROUND);
+      setAttribute(token, "x", facts.mark ? 23 : 9);
+      writeName(token, clip(name, isBonus ? LABEL_COLUMNS - 1 : LABEL_COLUMNS));
+      for (const [one, text] of Object.entries(texts)) setText(text, facts[one]);
     },
   };
 }
 
-const put = (element, name, value) => element.setAttribute(name, value);
-
 /** Glyphs that stand for spaces are part of the name by now; they are drawn fainter. */
 function writeName(text, name) {
-  if (!/[␣⏎⇥]/.test(name)) {
-    text.textContent = name;
-    return;
-  }
+  if (text.textContent === name) return;
   const parts = name.split(/([␣⏎⇥]+)/).filter(Boolean);
-  text.replaceChildren(...parts.map((part) => s("tspan", /^[␣⏎⇥]/.test(part) ? { class: "ev-glyph" } : {}, part)));
+  text.replaceChildren(...parts.map((part) => (/^[␣⏎⇥]/.test(part) ? s("tspan", { class: "ev-glyph" }, part) : part)));
 }
 
 /** Scroll as little as needed to have the selected node in the box. */
 function reveal(box, { step, selected, layout }, camera) {
-  const node = selected === "bonus" ? step.tokens.length : selected;
+  const node = nodeNumber(step, selected);
   if (node === null || layout.rows[node] === undefined) return;
   const scale = scaleOf(layout, camera);
   const [x, y] = [layout.columns[node] * PITCH.x * scale, layout.rows[node] * PITCH.y * scale];
   const [width, height] = [NODE.width * scale + 2 * MARGIN, NODE.height * scale + 2 * MARGIN];
-  const left = x < camera.left ? x : x + width > camera.left + camera.width ? x + width - camera.width : camera.left;
-  const top = y < camera.top ? y : y + height > camera.top + camera.height ? y + height - camera.height : camera.top;
+  const nearest = (from, to, place, length) => Math.min(Math.max(place, to - length), from);
+  const left = nearest(x, x + width, camera.left, camera.width);
+  const top = nearest(y, y + height, camera.top, camera.height);
   if (left !== camera.left || top !== camera.top) box.scrollTo(left, top);
 }
 
@@ -254,10 +238,8 @@ function dragToPan(box) {
     box.classList.add("ev-held");
   });
   box.addEventListener("pointermove", (event) => from && box.scrollTo(from.x - event.clientX, from.y - event.clientY));
-  for (const end of ["pointerup", "pointercancel"]) {
-    box.addEventListener(end, () => {
-      from = null;
-      box.classList.remove("ev-held");
-    });
-  }
+  box.addEventListener("lostpointercapture", () => {
+    from = null;
+    box.classList.remove("ev-held");
+  });
 }

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from eagle_core.planning import Candidates
+from eagle_core.planning import Candidates, Choice
 from eagle_core.sampling import without
 from eagle_core.tree import ROOT, DraftTree, path_in
 
@@ -93,6 +93,7 @@ class Growth:
             siblings=self._plan.siblings,
             laws=self._draft_laws,
             draft_rows=tuple(self._draft_rows),
+            choice=Choice(made, kept),
         )
 
     def _with_numbers(self, logits: Tensor) -> Tensor:

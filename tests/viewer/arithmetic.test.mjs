@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { arithmetic } from "../../assets/viewer/arithmetic.js";
+import { arithmetic } from "../../assets/viewer/why.js";
 import { lawRows } from "../../assets/viewer/inspector.js";
 import { eagleStep } from "./samples.mjs";
 

@@ -81,8 +81,8 @@ test("the step as text tells every node and the machine", () => {
 });
 
 test("the snippet repeats the run's options", () => {
-  const snippet = pythonSnippet(opened([eagleStep()], { seed: 3, stop: ["END"] }));
-  for (const option of ['seed=3,', 'tree="tree:8",', 'rule="greedy",', 'stop=tuple(["END"]),']) assert.ok(snippet.includes(`\n    ${option}\n`));
+  const snippet = pythonSnippet(opened([eagleStep()], { seed: 3, stop: ["END"], record_dropped: true }));
+  for (const option of ['record_dropped=True,', 'seed=3,', 'tree="tree:8",', 'rule="greedy",', 'stop=tuple(["END"]),']) assert.ok(snippet.includes(`\n    ${option}\n`));
   assert.match(snippet, /earlier = \[Turn\(\*\*turn\) for turn in \[\]\]\n.*bench.race\("Hi", options, earlier=earlier\)/);
 });
 

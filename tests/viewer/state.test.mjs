@@ -61,7 +61,7 @@ test("events of another run are ignored, but its end is shown", () => {
 test("an error leaves what was there", () => {
   const state = running([prefill("plain"), prefill("eagle")], [eagleStep()]);
   now.apply(state, { v: 1, kind: "error", run: "r2", text: "The prompt is empty." });
-  assert.equal(state.status.kind, "error");
+  assert.equal(state.status.tone, "error");
   assert.equal(state.lanes.eagle.steps.length, 1);
   const fresh = now.apply(now.initialState(), { v: 1, kind: "error", run: "r2", text: "No." });
   assert.equal(fresh.phase, "empty");
@@ -96,5 +96,5 @@ test("texts are compared token by token", () => {
 
 test("a message of another version asks for a reload", () => {
   const state = now.apply(now.initialState(), { v: 2, kind: "start" });
-  assert.equal(state.status.kind, "error");
+  assert.equal(state.status.tone, "error");
 });

@@ -68,7 +68,7 @@ test("a step's bar shows accepted tokens below the bonus token", () => {
   const { accepted, bonus, most } = barShapes(steps, { gap: 20, bar: 10 });
   assert.equal(most, 3);
   assert.equal(accepted.split("M").length - 1, 1);
-  assert.match(bonus, /^M3.0 0.0h10.0v15.0h-10.0zM23.0 32.0h/);
+  assert.match(bonus, /^M3.00 0.00h10.00v15.00h-10.00zM23.00 32.00h/);
 });
 
 test("the verdict on both texts says what it may", () => {
