@@ -127,8 +127,9 @@ def test_kept_rows_are_what_a_pass_over_that_path_would_have_left(head: EagleHea
     cache.keep([0, 2, 3])
     path = [0, 2, 3]
     head(embeddings[path], features[path], positions=torch.arange(3), cache=alone)
-    torch.testing.assert_close(cache.keys, alone.keys, atol=1e-6, rtol=1e-5)
-    torch.testing.assert_close(cache.values, alone.values, atol=1e-6, rtol=1e-5)
+    kept, expected = cache.layers[0], alone.layers[0]
+    torch.testing.assert_close(kept.keys, expected.keys, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(kept.values, expected.values, atol=1e-6, rtol=1e-5)
 
 
 @torch.no_grad()
@@ -145,7 +146,7 @@ def test_a_cache_grows_as_it_fills_and_never_beyond_its_limit(
     whole = head(embeddings, features, positions=torch.arange(7))
     torch.testing.assert_close(torch.cat(grown), whole, atol=1e-6, rtol=1e-5)
     with pytest.raises(AssertionError, match="8 rows in a head cache for 7"):
-        cache.append(cache.keys[:, :1], cache.values[:, :1])
+        cache.layers[0].append(cache.layers[0].keys[:, :1], cache.layers[0].values[:, :1])
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""A head's one decoder layer, and a pass of rows through it.
+"""A decoder layer of a head, and a pass of rows through the one that most heads have.
 
     embeddings ┐
     features   ┴─ enter ─┬─ read ─ attention ─┐
@@ -73,5 +73,6 @@ class OneLayerHead(nn.Module, ABC):
         entered = self.enter(embeddings, features)
         is_batched = features.dim() == 3
         read = entered.read if is_batched else entered.read[None]
-        attended = self.layer.self_attn(read, positions=positions, mask=mask, cache=cache)
+        rows = None if cache is None else cache.layers[0]
+        attended = self.layer.self_attn(read, positions=positions, mask=mask, cache=rows)
         return self.layer.finish(entered.residual, attended if is_batched else attended[0])

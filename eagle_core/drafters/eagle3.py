@@ -70,7 +70,7 @@ class Eagle3Config(LayerConfig):
     @classmethod
     def from_json(cls, config: Mapping[str, Any]) -> Eagle3Config:
         """Read sizes; `taps` must be in our numbering already."""
-        named = sizes_in(config, keys=_KEYS, kind="EAGLE-3", needed=_NEEDED)
+        named = sizes_in(config, keys=_KEYS, kind="an EAGLE-3", needed=_NEEDED)
         named.setdefault("feature_width", named["width"])
         if "taps" in named:
             named["taps"] = tuple(named["taps"])

@@ -13,23 +13,26 @@ from torch import Tensor
 
 from eagle_core.drafters.eagle3 import Eagle3Config
 from eagle_core.drafters.head import HeadConfig
-from eagle_core.drafters.layouts import TAPS, AnyConfig, Checkpoint
+from eagle_core.drafters.layouts import TAPS, UNEMBEDDING, AnyConfig, Checkpoint
 from eagle_core.drafters.medusa import MedusaConfig
+from eagle_core.drafters.small import SmallConfig
 from eagle_core.errors import HeadError
 from eagle_core.targets.base import Taps
 
-Layout = Literal["eagle", "eagle3", "medusa", "specforge", "speculators"]
+Layout = Literal["eagle", "eagle3", "medusa", "llama", "specforge", "speculators"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 _KINDS: dict[type, str] = {
     HeadConfig: "an EAGLE-1",
     Eagle3Config: "an EAGLE-3",
     MedusaConfig: "a Medusa",
+    SmallConfig: "a small Llama as",
 }
 _BLOCK = re.compile(r"^blocks\.(\d+)\.")
 _LAYOUTS_OF: dict[type, tuple[Layout, ...]] = {
     HeadConfig: ("eagle", "speculators"),
     Eagle3Config: ("eagle3", "specforge", "speculators"),
     MedusaConfig: ("medusa",),
+    SmallConfig: ("llama",),
 }
 
 
@@ -37,6 +40,8 @@ def own_layout(config: AnyConfig) -> Layout:
     """The one that we write our own heads in: the reference's, where it can hold the head."""
     if isinstance(config, MedusaConfig):
         return "medusa"
+    if isinstance(config, SmallConfig):
+        return "llama"
     if _extras(config):
         return "speculators"
     return "eagle3" if isinstance(config, Eagle3Config) else "eagle"
@@ -53,6 +58,9 @@ def write_out(checkpoint: Checkpoint, layout: Layout) -> tuple[dict[str, Tensor]
     if isinstance(config, MedusaConfig):
         blocks = checkpoint.weights.items()
         return {_BLOCK.sub(r"\1.0.", name): t for name, t in blocks}, config.to_json()
+    if isinstance(config, SmallConfig):
+        named = checkpoint.weights.items()
+        return {_as_in_llama(name): tensor for name, tensor in named}, config.to_json()
     if layout != "speculators" and (extras := _extras(config)):
         raise HeadError(f"layout {layout} for a head with {extras[0]}", expected="speculators")
     if layout == "speculators" and isinstance(config, HeadConfig) and config.is_lesser:
@@ -63,6 +71,10 @@ def write_out(checkpoint: Checkpoint, layout: Layout) -> tuple[dict[str, Tensor]
     if layout != "speculators":
         return tensors, _reference_config(config, layout)
     return _in_speculators_names(tensors, config), _speculators_config(config)
+
+
+def _as_in_llama(name: str) -> str:
+    return name if name == UNEMBEDDING else f"model.{name}"
 
 
 def _in_speculators_names(

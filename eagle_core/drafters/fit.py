@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 from eagle_core.drafters.eagle3 import Eagle3Config
 from eagle_core.drafters.files import TOKENIZER, name_of
 from eagle_core.drafters.layouts import AnyConfig
+from eagle_core.drafters.small import SmallConfig
 from eagle_core.errors import HeadError
 from eagle_core.targets.base import TargetSpec
 
@@ -20,8 +21,12 @@ _TRAINED_HERE = "a head trained on this target"
 
 
 def check_sizes(name: str, config: AnyConfig, spec: TargetSpec) -> None:
-    width = config.feature_width if isinstance(config, Eagle3Config) else config.width
-    if width != spec.width:
+    if isinstance(config, SmallConfig):
+        _check_small(name, config, spec)
+        width = config.width
+    else:
+        width = config.feature_width if isinstance(config, Eagle3Config) else config.width
+    if width != spec.width and not isinstance(config, SmallConfig):
         raise HeadError(
             f"head {name} has width {width}",
             expected=f"{spec.width}, the width of target {spec.name}",
@@ -37,6 +42,15 @@ def check_sizes(name: str, config: AnyConfig, spec: TargetSpec) -> None:
             f"head {name} has a vocabulary of {config.vocab_size} tokens",
             expected=f"{spec.vocab_size}, that of target {spec.name}",
             hint=_TRAINED_HERE,
+        )
+
+
+def _check_small(name: str, config: SmallConfig, spec: TargetSpec) -> None:
+    """Between embeddings and an unembedding of its own a model may have any width."""
+    if config.width != spec.width and not (config.owns_embedding and config.owns_unembedding):
+        raise HeadError(
+            f"draft model {name} has width {config.width}, without embed_tokens and lm_head",
+            expected=f"both of its own, since those of {spec.name} are {spec.width} wide",
         )
 
 

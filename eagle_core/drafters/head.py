@@ -64,7 +64,7 @@ class HeadConfig(LayerConfig):
     @classmethod
     def from_json(cls, config: Mapping[str, Any]) -> HeadConfig:
         """Read a published or own config; a key that would change the head is never skipped."""
-        return cls(**sizes_in(config, keys=_KEYS, kind="EAGLE-1", needed=_NEEDED))
+        return cls(**sizes_in(config, keys=_KEYS, kind="an EAGLE-1", needed=_NEEDED))
 
 
 class EagleHead(OneLayerHead):

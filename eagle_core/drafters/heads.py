@@ -23,15 +23,21 @@ from eagle_core.drafters.exports import Layout, own_layout, write_out
 from eagle_core.drafters.files import VOCABULARY
 from eagle_core.drafters.fit import check_declared_target, check_sizes, check_tokenizer
 from eagle_core.drafters.head import EagleHead
-from eagle_core.drafters.layouts import AnyConfig, Checkpoint, check_vocabulary, understand
+from eagle_core.drafters.layouts import (
+    EMBEDDING,
+    AnyConfig,
+    Checkpoint,
+    check_vocabulary,
+    understand,
+)
 from eagle_core.drafters.medusa import MedusaConfig, MedusaHead
+from eagle_core.drafters.small import SmallConfig, SmallModel
 from eagle_core.errors import HeadError
 from eagle_core.targets.base import Taps, TargetSpec
 
-LayerHead = EagleHead | Eagle3Head
+LayerHead = EagleHead | Eagle3Head | SmallModel
 Head = LayerHead | MedusaHead
 MAX_FILE_BYTES = 10_000_000
-EMBEDDING = "embed_tokens.weight"
 COPY_TOLERANCE = 0.01  # of the largest number; a copy in bfloat16 is off by half of that
 
 
@@ -103,7 +109,7 @@ def read_head(folder: Path) -> Checkpoint:
         # A config may hold anything where an object, a list or a number belongs.
         raise HeadError(
             f"the config of head {files.name_of(folder)} cannot be understood ({error})",
-            expected="that of an EAGLE-1, EAGLE-2, EAGLE-3 or Medusa head",
+            expected="that of an EAGLE-1, EAGLE-2, EAGLE-3 or Medusa head, or of a small Llama",
         ) from error
     if not (folder / VOCABULARY).exists():
         return checkpoint
@@ -166,6 +172,8 @@ def head_of(config: AnyConfig) -> Head:
     """The head of these sizes, its weights random."""
     if isinstance(config, MedusaConfig):
         return MedusaHead(config)
+    if isinstance(config, SmallConfig):
+        return SmallModel(config)
     return Eagle3Head(config) if isinstance(config, Eagle3Config) else EagleHead(config)
 
 
@@ -199,7 +207,7 @@ def _module(called: str, checkpoint: Checkpoint) -> Head:
         raise HeadError(
             f"head {called} {' and '.join(parts)}",
             expected=f"the tensors {', '.join(sorted(expected))}",
-            hint="an EAGLE-1, EAGLE-2 or EAGLE-3 head of one Llama layer",
+            hint="an EAGLE-1, EAGLE-2 or EAGLE-3 head of one Llama layer, Medusa, or a small Llama",
         )
     for name, weight in expected.items():
         if found[name].shape != weight.shape:

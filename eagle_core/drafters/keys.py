@@ -58,7 +58,7 @@ def sizes_in(
     named |= {name: config[key] for name, key in keys.items() if config.get(key) is not None}
     if missing := sorted(keys[name] for name in needed - set(named)):
         raise HeadError(
-            f"a head config without {', '.join(missing)}", expected=f"an {kind} config.json"
+            f"a head config without {', '.join(missing)}", expected=f"{kind} config.json"
         )
     named.setdefault("num_kv_heads", named["num_heads"])
     named.setdefault("head_dim", named["width"] // named["num_heads"])
@@ -86,7 +86,7 @@ def _check_fixed(config: Mapping[str, Any], kind: str) -> None:
             raise HeadError(
                 f"a head config with {key} = {json.dumps(config[key])}",
                 expected=json.dumps(value),
-                hint=f"an {kind} head of one such layer",
+                hint=f"{kind} head of one such layer",
             )
     window = config.get("sliding_window")
     slides = config.get("use_sliding_window", window is not None) and window is not None

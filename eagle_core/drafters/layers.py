@@ -20,7 +20,7 @@ Mask = Tensor | Literal["causal"]
 FIRST_ROWS = 1024  # room in a new cache; many heads name limits that few texts come near
 _WHOLE = (
     *("width", "num_heads", "num_kv_heads", "head_dim", "intermediate_size"),
-    *("vocab_size", "max_positions"),
+    *("vocab_size", "max_positions", "num_layers"),
 )
 
 
@@ -37,7 +37,7 @@ class RopeScaling:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerConfig:
-    """Sizes of a head's one decoder layer, and of the target around it."""
+    """Sizes of a head's decoder layers, all alike, and of the target around them."""
 
     width: int  # D
     num_heads: int
@@ -49,6 +49,7 @@ class LayerConfig:
     rope_theta: float = 10000.0
     rope_scaling: RopeScaling | None = None
     max_positions: int = 2048
+    num_layers: int = 1
     qkv_bias: bool = False
     qk_norm: bool = False  # queries and keys normed head by head, as Qwen 3 does
     target: str | None = None  # the name of the target it was trained on
@@ -71,7 +72,38 @@ class LayerConfig:
 
 
 class HeadCache:
-    """Keys and values of the rows a head has read: at most `max_rows`, filled in order."""
+    """Keys and values of the rows a head has read, layer by layer: at most `max_rows`, in order."""
+
+    def __init__(
+        self,
+        config: LayerConfig,
+        *,
+        max_rows: int,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.layers = tuple(
+            LayerCache(config, max_rows=max_rows, dtype=dtype, device=device)
+            for _ in range(config.num_layers)
+        )
+
+    @property
+    def num_rows(self) -> int:
+        return self.layers[0].num_rows
+
+    def crop(self, num_rows: int) -> None:
+        """Keep the first `num_rows` rows."""
+        for layer in self.layers:
+            layer.crop(num_rows)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Keep exactly these rows, in this order."""
+        for layer in self.layers:
+            layer.keep(rows)
+
+
+class LayerCache:
+    """Those of one layer."""
 
     def __init__(
         self,
@@ -148,7 +180,7 @@ class Attention(nn.Module):
         self.q_norm, self.k_norm = (_head_norm(config) for _ in range(2))
 
     def forward(
-        self, x: Tensor, *, positions: Tensor, mask: Mask, cache: HeadCache | None
+        self, x: Tensor, *, positions: Tensor, mask: Mask, cache: LayerCache | None
     ) -> Tensor:
         q, k, v = self.project(x, positions=positions)
         num_earlier = 0

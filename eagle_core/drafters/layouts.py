@@ -3,6 +3,7 @@
     ours, EAGLE-1  fc.* layers.0.*                    as the reference
     ours, EAGLE-3  fc.* midlayer.* norm.* lm_head.*   as the reference and SpecForge
     ours, Medusa   0.0.linear.* 1.0.linear.* …        as the reference
+    ours, small    model.layers.N.* model.norm.*      as transformers' Llama
     speculators    fusion_fc.* transformer.*  │  fc.* layers.0.* norm.* lm_head.*
 
 and, for EAGLE-3, `d2t`, (V',): what is added to a draft token to give the target's, and `t2d`,
@@ -25,11 +26,13 @@ from torch import Tensor
 from eagle_core.drafters.eagle3 import Eagle3Config
 from eagle_core.drafters.head import HeadConfig
 from eagle_core.drafters.medusa import NUM_BLOCKS, MedusaConfig
+from eagle_core.drafters.small import SmallConfig
 from eagle_core.errors import HeadError
 from eagle_core.targets.base import Taps
 
 TAPS = "eagle_aux_hidden_state_layer_ids"
 _MAPS = ("d2t", "t2d")
+EMBEDDING, UNEMBEDDING = "embed_tokens.weight", "lm_head.weight"
 _DERIVED = "rotary_emb.inv_freq"  # some files carry what the config says already
 # what a config of transformers leaves out means its own default
 _LLAMA = {
@@ -55,7 +58,7 @@ _SPECULATORS_WITHOUT_EFFECT = {
 }
 
 
-AnyConfig = HeadConfig | Eagle3Config | MedusaConfig
+AnyConfig = HeadConfig | Eagle3Config | MedusaConfig | SmallConfig
 _BLOCK = re.compile(r"^(\d+)\.0\.linear\.")  # as Medusa's checkpoints name one
 
 
@@ -79,16 +82,16 @@ def understand(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> Chec
     if NUM_BLOCKS in config and "0.0.linear.weight" in tensors:
         blocks = {_BLOCK.sub(r"blocks.\1.linear.", name): t for name, t in tensors.items()}
         return Checkpoint(MedusaConfig.from_json(config), blocks, None)
+    if _is_small(tensors):
+        return _small_model(tensors, config)
     is_eagle3 = _is_eagle3(tensors, config)
     named = _in_our_names(tensors, is_eagle3=is_eagle3)
     maps = {name: named.pop(name) for name in _MAPS if name in named}
     flat = _flat(config)
     traits: dict[str, Any] = {
+        **_traits_of_layers(named),
         "fc_bias": "fc.bias" in named,
-        "qkv_bias": any(name.endswith("self_attn.q_proj.bias") for name in named),
-        "qk_norm": any(name.endswith("self_attn.q_norm.weight") for name in named),
-        "owns_embedding": "embed_tokens.weight" in named,
-        "owns_unembedding": "lm_head.weight" in named,
+        "owns_unembedding": UNEMBEDDING in named,
     }
     if not is_eagle3:
         return Checkpoint(replace(HeadConfig.from_json(flat), **traits), named, None)
@@ -96,6 +99,34 @@ def understand(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> Chec
         flat["draft_vocab_size"] = _num_drafted(named, maps) or flat.get("vocab_size")
     sizes = replace(Eagle3Config.from_json(flat), **traits)
     return Checkpoint(sizes, named, _vocabulary(maps, sizes))
+
+
+def _is_small(tensors: Mapping[str, Tensor]) -> bool:
+    """Whole layers and a final norm, and nothing that joins features to embeddings."""
+    names = {name.removeprefix("model.") for name in tensors}
+    joins = ("fc.", "fusion_fc.", "hidden_norm", "midlayer.")
+    return {"layers.0.input_layernorm.weight", "norm.weight"} <= names and not any(
+        part in name for name in names for part in joins
+    )
+
+
+def _small_model(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> Checkpoint:
+    """Also one whose embeddings are its unembedding too, as `tie_word_embeddings` says."""
+    kept = {name: tensor for name, tensor in tensors.items() if not name.endswith(_DERIVED)}
+    named = {name.removeprefix("model."): tensor for name, tensor in kept.items()}
+    if config.get("tie_word_embeddings") and EMBEDDING in named:
+        named.setdefault(UNEMBEDDING, named[EMBEDDING])
+    traits: dict[str, Any] = {**_traits_of_layers(named), "owns_unembedding": UNEMBEDDING in named}
+    return Checkpoint(replace(SmallConfig.from_json(config), **traits), named, None)
+
+
+def _traits_of_layers(named: Mapping[str, Tensor]) -> dict[str, bool]:
+    """What the weights say of their layers."""
+    return {
+        "qkv_bias": any(name.endswith("self_attn.q_proj.bias") for name in named),
+        "qk_norm": any(name.endswith("self_attn.q_norm.weight") for name in named),
+        "owns_embedding": EMBEDDING in named,
+    }
 
 
 def taps_from(ids: list[int]) -> Taps:

@@ -28,7 +28,7 @@ from eagle_core.training.entry import run
 from eagle_core.training.export import write_card
 from eagle_core.training.making import make
 from eagle_core.training.methods import METHODS
-from eagle_core.training.objectives import NOISES
+from eagle_core.training.objectives import NOISES, OBJECTIVES
 from eagle_core.training.recipes import RECIPES
 from eagle_core.training.settings import OPTIMIZERS, PRECISIONS
 
@@ -146,7 +146,20 @@ def _training_flags(flags: argparse.ArgumentParser) -> None:
     add("--weight-decay", type=float, default=0.01)
     add("--clip-norm", type=float, default=0.5)
     add("--feature-weight", type=float, help="of the smooth-L1 part")
-    add("--token-weight", type=float, default=1.0, help="of the cross-entropy part; the paper: 0.1")
+    add("--token-weight", type=float, default=1.0, help="of the divergence; the paper: 0.1")
+    add(
+        "--objective",
+        choices=OBJECTIVES,
+        default="forward_kl",
+        help="the divergence from the target's law; `tokens`: the text alone",
+    )
+    add(
+        "--on-policy-share",
+        type=float,
+        default=0.0,
+        help="of the steps whose texts a small draft model writes itself",
+    )
+    add("--layers", type=int, default=2, help="of a small draft model")
     add("--noise", choices=NOISES, help="on input features")
     add(
         "--self-fed-steps",

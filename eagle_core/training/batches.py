@@ -61,7 +61,11 @@ def batch_of(
     device: torch.device | str = "cpu",
 ) -> Batch:
     """Pairs whose features are the states `taps`; by default the last state alone."""
-    parts = [_pairs_of(corpus, store, conversation, taps) for conversation in conversations]
+    return joined([_pairs_of(corpus, store, each, taps) for each in conversations], device=device)
+
+
+def joined(parts: Sequence[tuple[Tensor, ...]], *, device: torch.device | str) -> Batch:
+    """One batch of the pairs of several texts; see `pairs`."""
     own_tokens, tokens, features, next_features, counts, follows = (
         torch.cat(column).to(device) for column in zip(*parts, strict=True)
     )
@@ -76,16 +80,16 @@ def _pairs_of(
     tokens = torch.from_numpy(corpus.tokens[rows].astype(np.int64))
     answer = torch.from_numpy(corpus.answer[rows])
     features, last = store.rows(rows, taps=taps), store.rows(rows)
+    return pairs(tokens, answer, features, last)
+
+
+def pairs(tokens: Tensor, answer: Tensor, features: Tensor, last: Tensor) -> tuple[Tensor, ...]:
+    """The columns of a `Batch` for one text of n tokens, all of them given for each token."""
     return tokens[:-2], tokens[1:-1], features[:-2], last[1:-1], answer[2:], tokens[2:]
 
 
-def num_pairs(corpus: Corpus, conversations: Sequence[int]) -> int:
-    """Rows of the batch that these conversations make."""
-    return sum(int(corpus.lengths[number]) - MIN_TOKENS + 1 for number in conversations)
-
-
 def num_counted(corpus: Corpus, conversations: Sequence[int], *, num_fed: int = 0) -> int:
-    """Rows of that batch that count, and that have `num_fed` rows of their conversation before."""
+    """Rows of these conversations' batch that count, with `num_fed` rows of theirs before them."""
     answers = (corpus.answer[corpus.rows(number)] for number in conversations)
     return sum(int(answer[2 + num_fed :].sum()) for answer in answers)
 

@@ -8,11 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from eagle_core.drafters.medusa import NUM_BLOCKS
+from eagle_core.drafters.small import NUM_LAYERS, SmallConfig
 from eagle_core.training.replayed import ALPHA, Replays, over_questions, table
 
 Record = dict[str, Any]
 
 OPTIMIZER_WORDS = {"adamw": "AdamW", "muon": "Muon for the matrices and AdamW for the rest"}
+DIVERGENCE_WORDS: dict[str, str] = {
+    "forward_kl": "soft cross-entropy",
+    "reverse_kl": "KL(draft law || target's law)",
+    "tvd": "total variation distance",
+    "tokens": "cross-entropy with the text's own tokens",
+}
 READS: dict[str, str] = {
     "feature+token": "the target's feature and the embedding of the token after it",
     "feature+unshifted": "the target's feature and the embedding of its own token",
@@ -35,14 +42,17 @@ def card(record: Record, replays: Replays | None = None) -> str:
 
 
 def _what_it_is(record: Record) -> str:
-    kind, built, reading = "EAGLE-1", "One decoder layer", _reading_of_eagle(record)
+    kind, built, reading = "EAGLE-1 head", "One decoder layer", _reading_of_eagle(record)
     if _is_eagle3(record):
-        kind, reading = "EAGLE-3", _reading_of_eagle3(record)
+        kind, reading = "EAGLE-3 head", _reading_of_eagle3(record)
     if NUM_BLOCKS in record["head"]:
-        kind, reading = "Medusa", _reading_of_medusa(record)
+        kind, reading = "Medusa head", _reading_of_medusa(record)
         built = f"{record['head'][NUM_BLOCKS]} residual blocks"
+    if _is_small(record):
+        kind, reading = "Small draft model", _reading_of_small(record)
+        built = f"{record['head'][NUM_LAYERS]} decoder layers"
     return f"""
-# {kind} head for {record["target"]}
+# {kind} for {record["target"]}
 
 {built}, {record["num_parameters"] / 1e6:.2f} M parameters in {record["weights_dtype"]}.
 {reading}
@@ -74,6 +84,15 @@ others guess; the target's own unembedding, cut to the \
 {record["draft_vocabulary"]["tokens"]:,} tokens of `draft_vocabulary.safetensors`
 ({_coverage(record)}), gives the draft laws. Where other heads' cards
 count estimated features, this one counts the tokens between feature and guess."""
+
+
+def _reading_of_small(record: Record) -> str:
+    return f"""\
+It reads tokens alone, by the target's embeddings, as a model of classic speculative sampling; the
+target's own unembedding, cut to the {record["draft_vocabulary"]["tokens"]:,} tokens of \
+`draft_vocabulary.safetensors`
+({_coverage(record)}), gives the draft law. Where other heads' cards
+count estimated features, this one counts drafts."""
 
 
 def _coverage(record: Record) -> str:
@@ -154,13 +173,28 @@ def _loss(settings: Record) -> str:
     weights, parts = settings["weights"], []
     if weights["feature"]:
         parts.append(f"{weights['feature']} * smooth-L1 on features")
-    parts.append(f"{weights['token']} * soft cross-entropy over the draft vocabulary")
+    divergence = DIVERGENCE_WORDS[settings.get("objective", "forward_kl")]
+    parts.append(f"{weights['token']} * {divergence} over the draft vocabulary")
     decay = weights["step_decay"]
     each = f", each counting {decay} of the one before" if decay != 1.0 else ""
     return (
         f"Loss: {' + '.join(parts)}, on answer tokens;\nnoise on input features: "
         f"{settings['noise']}; self-fed steps: {settings['self_fed_steps']}{each}."
+        f"{_on_policy(settings)}"
     )
+
+
+def _on_policy(settings: Record) -> str:
+    share = settings.get("on_policy_share", 0.0)
+    return (
+        f"\nIn {share:.0%} of the steps it learned on answers that it had sampled itself."
+        if share
+        else ""
+    )
+
+
+def _is_small(record: Record) -> bool:
+    return SmallConfig.is_of(record["head"])
 
 
 def _is_eagle3(record: Record) -> bool:

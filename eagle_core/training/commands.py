@@ -202,6 +202,7 @@ def _new_head(options: argparse.Namespace, material: Material) -> Head:
         inputs=options.inputs,
         taps=tuple(options.taps) if options.taps else None,
         num_blocks=1 + _usual(options)["self_fed_steps"],
+        num_layers=options.layers,
     )
     torch.manual_seed(options.seed)
     head = new_head(options.method, sizes, spec, num_drafted=len(material.vocabulary.tokens))
@@ -229,6 +230,8 @@ def _settings(options: argparse.Namespace) -> TrainingSettings:
         noise=usual["noise"],
         weights=LossWeights(usual["feature_weight"], options.token_weight, usual["step_decay"]),
         self_fed_steps=usual["self_fed_steps"],
+        objective=options.objective,
+        on_policy_share=options.on_policy_share,
         seed=options.seed,
     )
 

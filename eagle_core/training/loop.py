@@ -20,12 +20,13 @@ from torch import Tensor
 from tqdm import tqdm
 
 from eagle_core.drafters.heads import Head
-from eagle_core.errors import CorpusError
+from eagle_core.drafters.small import SmallModel
+from eagle_core.errors import CorpusError, OptionError
 from eagle_core.targets.base import Target
 from eagle_core.training.batches import (
+    Batch,
     batch_of,
     num_counted,
-    num_pairs,
     packed,
     shuffled,
     with_pairs,
@@ -36,6 +37,7 @@ from eagle_core.training.evaluate import Validator
 from eagle_core.training.feature_store import FeatureStore
 from eagle_core.training.interrupts import interrupts
 from eagle_core.training.objectives import Loss, loss_of, with_noise
+from eagle_core.training.on_policy import OnPolicy
 from eagle_core.training.optimizing import Optimizers
 from eagle_core.training.processes import Processes
 from eagle_core.training.settings import Intervals, TrainingSettings, rate_at
@@ -70,6 +72,7 @@ class Done:
 
     loss: Loss
     seconds: float
+    num_pairs: int
     is_interrupted: bool  # any of them was asked to end
 
 
@@ -106,6 +109,19 @@ class Trainer:
         if not self._training:
             raise CorpusError("no conversation to train on", hint="more features")
         self._optimizers = Optimizers(head.named_parameters(), settings)
+        self._vocabulary = data.vocabulary.to(self._device)
+        self._on_policy = self._writer(target) if settings.on_policy_share else None
+
+    def _writer(self, target: Target) -> OnPolicy:
+        if not isinstance(self.head, SmallModel):
+            raise OptionError(
+                "an on-policy share for a head that reads features",
+                expected="a small draft model, which can write by itself",
+                hint="--method small",
+            )
+        return OnPolicy(
+            self.head, target, unembedding=self._unembedding, vocabulary=self.data.vocabulary
+        )
 
     def run(self) -> None:
         """Train to the end of the budget, from wherever the folder's checkpoint is.
@@ -150,30 +166,55 @@ class Trainer:
         started = time.perf_counter()
         settings, progress = self.settings, self.progress
         self._optimizers.zero_grad()
-        loss = self._backward(conversations)
-        done = self._sum_up(loss, started, is_interrupted=interrupted())
+        batch, num_rows = self._batch(conversations)
+        loss = self._backward(batch, num_rows)
+        num_pairs = 0 if batch is None else batch.num_pairs
+        done = self._sum_up(loss, started, num_pairs, is_interrupted=interrupted())
         torch.nn.utils.clip_grad_norm_(self.head.parameters(), settings.clip_norm)
         rate = rate_at(self.share_done(), warmup_share=settings.warmup_share)
         self._optimizers.step(learning_rate=settings.learning_rate * rate)
         progress.step += 1
         progress.batch += 1
-        progress.num_tokens += num_pairs(self.data.corpus, conversations)
+        progress.num_tokens += done.num_pairs
         progress.seconds += done.seconds
         return done
 
-    def _backward(self, conversations: Sequence[int]) -> Loss:
-        """This process' share of the batch's loss, and of its gradients."""
-        settings, corpus = self.settings, self.data.corpus
+    def _batch(self, conversations: Sequence[int]) -> tuple[Batch | None, list[int]]:
+        """This process' pairs, and per self-fed step how many rows count in all processes'."""
+        corpus = self.data.corpus
         mine = self._processes.share(conversations, lengths=corpus.lengths)
+        if self._on_policy is not None and self._is_on_policy():
+            chance = self._chance(self._processes.rank, 1)
+            batch = self._on_policy.batch(corpus, mine, chance=chance) if mine else None
+            counted = torch.zeros(1) if batch is None else batch.counts.sum().cpu().float()[None]
+            counted = counted.to(self._device)
+            self._processes.sum([counted])
+            return batch, [int(counted)] * (1 + self.settings.self_fed_steps)
+        steps = range(1 + self.settings.self_fed_steps)
+        num_rows = [num_counted(corpus, conversations, num_fed=step) for step in steps]
         if not mine:
+            return None, num_rows
+        store, device = self.data.store, self._device
+        return batch_of(corpus, store, mine, taps=self._taps, device=device), num_rows
+
+    def _is_on_policy(self) -> bool:
+        """The same for all processes."""
+        drawn = torch.rand((), generator=self._chance(0, 2))
+        return float(drawn) < self.settings.on_policy_share
+
+    def _backward(self, batch: Batch | None, num_rows: list[int]) -> Loss:
+        """This process' share of the batch's loss, and of its gradients."""
+        if batch is None:
             return Loss.none(self._device)
-        batch = batch_of(corpus, self.data.store, mine, taps=self._taps, device=self._device)
+        settings = self.settings
         own = self.head.lm_head
         is_half = self._dtype is torch.bfloat16
         with torch.autocast(self._device.type, torch.bfloat16, enabled=is_half):
             estimates = unroll(
                 self.head,
-                with_noise(batch, noise=settings.noise, generator=self._noise()),
+                with_noise(
+                    batch, noise=settings.noise, generator=self._chance(self._processes.rank)
+                ),
                 embedding=self._embedding,
                 num_steps=1 + settings.self_fed_steps,
                 wanted=batch.counts,
@@ -184,26 +225,25 @@ class Trainer:
                 unembedding=self._unembedding,
                 weights=settings.weights,
                 own_rows=None if own is None else own.weight.to(self._dtype),
-                num_rows=[
-                    num_counted(corpus, conversations, num_fed=step)
-                    for step in range(len(estimates))
-                ],
+                num_rows=num_rows[: len(estimates)],
+                objective=settings.objective,
+                vocabulary=self._vocabulary,
             )
         loss.total.backward()  # type: ignore[no-untyped-call]  # torch's own
         return loss
 
-    def _sum_up(self, loss: Loss, started: float, *, is_interrupted: bool) -> Done:
+    def _sum_up(self, loss: Loss, started: float, num_pairs: int, *, is_interrupted: bool) -> Done:
         """Sum gradients and losses over the processes; the main one's clock is everybody's."""
         seconds = time.perf_counter() - started if self._processes.is_main else 0.0
         losses = torch.stack([loss.total, loss.feature, loss.token]).detach()
-        told = torch.tensor([seconds, float(is_interrupted)], device=self._device)
+        told = torch.tensor([seconds, num_pairs, float(is_interrupted)], device=self._device)
         gradients = [gradient_of(weight) for weight in self.head.parameters()]
         self._processes.sum([*gradients, losses, told])
-        return Done(Loss(*losses), float(told[0]), is_interrupted=bool(told[1] > 0))
+        return Done(Loss(*losses), float(told[0]), int(told[1]), is_interrupted=bool(told[2] > 0))
 
-    def _noise(self) -> torch.Generator:
-        """A function of seed, step and process, so that there is nothing to save."""
-        entropy = (self.settings.seed, self.progress.step, self._processes.rank)
+    def _chance(self, *what: int) -> torch.Generator:
+        """A function of seed, step and what it is for, so that there is nothing to save."""
+        entropy = (self.settings.seed, self.progress.step, *what)
         seed = np.random.SeedSequence(entropy).generate_state(1)
         return torch.Generator().manual_seed(int(seed[0]))
 

@@ -16,15 +16,17 @@ from eagle_core.drafters.eagle3 import Eagle3Config, Eagle3Head, usual_taps
 from eagle_core.drafters.head import EagleHead, HeadConfig, Inputs
 from eagle_core.drafters.heads import Head, head_of
 from eagle_core.drafters.medusa import NUM_BLOCKS, MedusaConfig, MedusaHead
+from eagle_core.drafters.small import SmallConfig, SmallModel
 from eagle_core.targets.base import Taps, Target, TargetSpec
 from eagle_core.training.feature_store import FeatureStore
 
-Method = Literal["eagle", "eagle3", "medusa"]
+Method = Literal["eagle", "eagle3", "medusa", "small"]
 METHODS: tuple[Method, ...] = get_args(Method)
 USUAL: dict[Method, dict[str, Any]] = {
     "eagle": {"feature_weight": 1.0, "noise": "paper", "self_fed_steps": 0, "step_decay": 1.0},
     "eagle3": {"feature_weight": 0.0, "noise": "none", "self_fed_steps": 4, "step_decay": 0.8},
     "medusa": {"feature_weight": 0.0, "noise": "none", "self_fed_steps": 4, "step_decay": 0.8},
+    "small": {"feature_weight": 0.0, "noise": "none", "self_fed_steps": 0, "step_decay": 1.0},
 }
 """What a method is trained with where nobody says otherwise: as its paper has it."""
 
@@ -45,6 +47,7 @@ class Sizes:
     inputs: Inputs = "feature+token"  # of an EAGLE-1 head
     taps: Taps | None = None  # of an EAGLE-3 head
     num_blocks: int = 5  # of a Medusa head
+    num_layers: int = 2  # of a small model
 
 
 def new_head(method: Method, sizes: Sizes, spec: TargetSpec, *, num_drafted: int) -> Head:
@@ -59,6 +62,8 @@ def new_head(method: Method, sizes: Sizes, spec: TargetSpec, *, num_drafted: int
             )
         )
     layer = _layer_sizes(sizes, spec)
+    if method == "small":
+        return SmallModel(SmallConfig(**layer, num_layers=sizes.num_layers))
     if method == "eagle":
         return EagleHead(HeadConfig(**layer, inputs=sizes.inputs))
     config = Eagle3Config(
@@ -81,6 +86,8 @@ def head_again(config: Mapping[str, Any]) -> Head:
     """The head of a config that `to_json` made, its weights random."""
     if NUM_BLOCKS in config:
         return head_of(MedusaConfig.from_json(config))
+    if SmallConfig.is_of(config):
+        return head_of(SmallConfig.from_json(config))
     if "draft_vocab_size" in config:
         return head_of(Eagle3Config.from_json(config))
     return head_of(HeadConfig.from_json(config))

@@ -41,10 +41,20 @@ _LESSER = f"{_FAST} --steps 400 --self-fed-steps 1 --learning-rate 1.5e-3 --seed
 
 _MEDUSA = Recipe("medusa", (f"{_FAST} --steps 400 --learning-rate 1.5e-3 --seed 1",))
 
+_SMALL = f"{_FAST} --objective tokens --steps 400 --learning-rate 1.5e-3 --seed 1"
+_LONGER = f"{_FAST} --steps 200 --learning-rate 7e-4 --seed 2"
+
 RECIPES: dict[str, Recipe] = {
     "eagle": _EAGLE,
     "eagle3": _EAGLE3,
     "medusa": _MEDUSA,
+    "small": Recipe("small", (_SMALL, f"{_LONGER} --objective tokens")),
+    **{
+        f"small-{objective.replace('_', '-')}": Recipe(
+            "small", (_SMALL, f"{_LONGER} --objective {objective} --on-policy-share 1.0")
+        )
+        for objective in ("forward_kl", "reverse_kl", "tvd")
+    },
     **{
         f"inputs-{inputs.replace('+', '-and-')}": Recipe("eagle", (f"{_LESSER} --inputs {inputs}",))
         for inputs in INPUTS

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from eagle_core.errors import OptionError
-from eagle_core.training.objectives import NOISES, LossWeights, Noise
+from eagle_core.training.objectives import (
+    NOISES,
+    OBJECTIVES,
+    LossWeights,
+    Noise,
+    Objective,
+)
 
 Precision = Literal["float32", "bfloat16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -22,6 +28,7 @@ class TrainingSettings:
     """Everything that decides the weights; a run is resumed only under the settings it began with.
 
     precision: of the matrix products; weights, their gradients and the optimiser keep float32.
+    on_policy_share: of the steps whose texts a small draft model writes itself.
     optimizer: `muon` takes the matrices to it (Jordan, 2024) and leaves the rest to AdamW.
 
     The learning rate warms up, then falls linearly to zero at the end of the budget: `num_steps`,
@@ -42,6 +49,8 @@ class TrainingSettings:
     noise: Noise = "paper"
     weights: LossWeights = field(default_factory=LossWeights)
     self_fed_steps: int = 0
+    objective: Objective = "forward_kl"
+    on_policy_share: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -53,12 +62,17 @@ class TrainingSettings:
             ("noise", NOISES),
             ("precision", PRECISIONS),
             ("optimizer", OPTIMIZERS),
+            ("objective", OBJECTIVES),
         ):
             if getattr(self, name) not in allowed:
                 raise OptionError(f"{name} {getattr(self, name)!r}", expected=", ".join(allowed))
         for name in ("batch_tokens", "learning_rate", "clip_norm"):
             if getattr(self, name) <= 0:
                 raise OptionError(f"{name} {getattr(self, name)}", expected="more than 0")
+        if not 0.0 <= self.on_policy_share <= 1.0:
+            raise OptionError(
+                f"an on-policy share of {self.on_policy_share}", expected="a share from 0 to 1"
+            )
         if self.self_fed_steps < 0:
             raise OptionError(f"{self.self_fed_steps} self-fed steps", expected="0 or more")
 

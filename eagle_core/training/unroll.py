@@ -8,7 +8,8 @@ steps 1 … s.
 
 So one unroll over a text gives what a chain drafted from every position of it would give, as long
 as the drafted tokens are the text's own. Medusa's blocks feed nothing back: its step s is what
-block s makes of the feature s rows before. Knows heads and packed rows. Knows nothing of losses.
+block s makes of the feature s rows before. A small model reads tokens alone, so all its steps are
+one. Knows heads and packed rows. Knows nothing of losses.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from eagle_core.drafters.heads import Head
 from eagle_core.drafters.medusa import MedusaHead
+from eagle_core.drafters.small import SmallModel
 from eagle_core.training.batches import Batch
 
 
@@ -45,6 +47,9 @@ def unroll(
     """
     if isinstance(head, MedusaHead):
         return _blocks_at(head, batch, num_steps=num_steps, wanted=wanted)
+    if isinstance(head, SmallModel):
+        states = _states_of(head, batch, embedding=embedding)
+        return [states if wanted is None else states[wanted]] * num_steps
     layer, positions = head.layer, batch.positions
     embeddings = embedding(batch.tokens_at(head.token_offset)).float()
     fused = head.fuse(batch.features).float()  # (R, D)
@@ -75,6 +80,18 @@ def _blocks_at(
     blocks = list(head.blocks)[:num_steps]
     steps = [block(batch.features).roll(step, dims=0) for step, block in enumerate(blocks)]
     return steps if wanted is None else [rows[wanted] for rows in steps]
+
+
+def _states_of(model: SmallModel, batch: Batch, *, embedding: Callable[[Tensor], Tensor]) -> Tensor:
+    """(R, D), what the last layer makes of each text's tokens so far."""
+    x, positions = embedding(batch.tokens).float(), batch.positions
+    for layer in model.llama_layers:
+        read, residual = layer.enter(x)
+        q, k, v = layer.self_attn.project(read, positions=positions)
+        seen = KeysValues(*(layer.self_attn.per_query_head(rows) for rows in (k, v)))
+        mixed = attend_packed(q, [seen], lengths=batch.lengths)
+        x = layer.finish(residual.float(), layer.self_attn.merge(mixed))
+    return x
 
 
 def attend_packed(q: Tensor, past: Sequence[KeysValues], *, lengths: Sequence[int]) -> Tensor:
