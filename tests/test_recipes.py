@@ -55,7 +55,7 @@ def words(name: str, target: Path, out: Path) -> list[str]:
     return ["recipe", name, "--tiny", *(str(w) for flag in flags.items() for w in flag)]
 
 
-@pytest.mark.parametrize("name", ["eagle", "eagle3", "medusa", "inputs-feature"])
+@pytest.mark.parametrize("name", ["eagle", "eagle3", "medusa", "small-tvd", "inputs-feature"])
 def test_one_command_leads_from_a_target_to_its_head(
     target: Path, tmp_path: Path, name: str
 ) -> None:

@@ -41,6 +41,7 @@ from eagle_core.drafters.eagle3 import Eagle3Config, Eagle3Head
 from eagle_core.drafters.head import EagleHead
 from eagle_core.drafters.heads import LoadedHead
 from eagle_core.drafters.medusa import MedusaConfig, MedusaHead
+from eagle_core.drafters.small import SmallConfig, SmallModel
 from eagle_core.errors import OptionError
 from eagle_core.options import RunOptions
 from eagle_core.plans import chain
@@ -176,6 +177,9 @@ def grown_alphas(bench: Workbench, answer: Answer) -> list[tuple[int, int]]:
     return [(counted, agreeing) for counted, agreeing in counts if counted]
 
 
+SMALL_SEED = 0
+
+
 def unshifted_bench() -> Workbench:
     """A head whose pairs hold the feature's own token."""
     made = exact_world()
@@ -194,7 +198,27 @@ def medusa_bench() -> Workbench:
     return replace(toy_bench(), head=loaded, unembedding=made.target.unembedding())
 
 
-MORE_BENCHES = {"unshifted": unshifted_bench, "medusa": medusa_bench}
+def small_bench() -> Workbench:
+    """Layers that change little, so that it often repeats what the target's embedding favours."""
+    made = exact_world()
+    sizes = replace(made.head.config, target=None)
+    config = SmallConfig(
+        width=sizes.width,
+        num_heads=sizes.num_heads,
+        num_kv_heads=sizes.num_kv_heads,
+        head_dim=sizes.head_dim,
+        intermediate_size=sizes.intermediate_size,
+        vocab_size=sizes.vocab_size,
+        max_positions=sizes.max_positions,
+        num_layers=2,
+    )
+    torch.manual_seed(SMALL_SEED)
+    head = SmallModel(config).double()
+    loaded = LoadedHead(head, vocabulary=None, folder=Path("toy-s"), taps=head.taps(3))
+    return replace(toy_bench(), head=loaded, unembedding=made.target.unembedding())
+
+
+MORE_BENCHES = {"unshifted": unshifted_bench, "medusa": medusa_bench, "small": small_bench}
 
 
 @pytest.mark.parametrize("kind", [*BENCHES, *MORE_BENCHES])
