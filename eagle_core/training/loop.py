@@ -120,7 +120,11 @@ class Trainer:
                 hint="--method small",
             )
         return OnPolicy(
-            self.head, target, unembedding=self._unembedding, vocabulary=self.data.vocabulary
+            self.head,
+            target,
+            unembedding=self._unembedding,
+            vocabulary=self.data.vocabulary,
+            dtype=self._dtype,
         )
 
     def run(self) -> None:

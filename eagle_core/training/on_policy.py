@@ -28,15 +28,23 @@ class OnPolicy:
     """Lets a draft model answer the prompts of a corpus, and the target read what it wrote.
 
     unembedding: the model's states after its norm to logits over `vocabulary`, (V',).
+    dtype: of the model's matrix products; the target reads in its own.
     """
 
     def __init__(
-        self, model: SmallModel, target: Target, *, unembedding: Function, vocabulary: Tensor
+        self,
+        model: SmallModel,
+        target: Target,
+        *,
+        unembedding: Function,
+        vocabulary: Tensor,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         self._model = model
         self._target = target
         self._unembedding = unembedding
         self._vocabulary = vocabulary.to(target.spec.device)
+        self._dtype = dtype
 
     @torch.no_grad()
     def batch(
@@ -48,14 +56,16 @@ class OnPolicy:
             _room_of(corpus, each, len(text))
             for each, text in zip(conversations, texts, strict=True)
         ]
-        written = self._continued(texts, max(lengths, default=0), chance)
+        device, is_half = self._target.spec.device, self._dtype is torch.bfloat16
+        with torch.autocast(device.type, torch.bfloat16, enabled=is_half):
+            written = self._continued(texts, max(lengths, default=0), chance)
         parts = []
         for prompt, answer, length in zip(texts, written, lengths, strict=True):
             whole = torch.cat([prompt, self._ended(answer[:length])])
             if len(whole) >= MIN_TOKENS:
                 is_answer = torch.arange(len(whole)) >= len(prompt)
                 parts.append(self._read(whole, is_answer))
-        return joined(parts, device=self._target.spec.device) if parts else None
+        return joined(parts, device=device) if parts else None
 
     def _read(self, text: Tensor, is_answer: Tensor) -> tuple[Tensor, ...]:
         spec = self._target.spec
