@@ -39,6 +39,7 @@ SEVERAL_ROWS = 16
 """…and up to here faster than making such a copy in every pass."""
 
 _BLOCK = 8192  # outputs that are de-quantised at a time
+_INT8_INPUTS = 32  # the int8 kernel reads blocks of inputs, and past the end of what is no block
 _INT4_OUTPUTS = 16  # the int4 kernel takes multiples of so many
 
 Product: TypeAlias = Callable[[Tensor], Tensor]
@@ -80,6 +81,8 @@ class Int8Weight:
         codes, scales, ones = self.codes, self.scales, torch.ones_like(self.scales)
         many = frozen_linear(codes.bfloat16(), None) if keeps_copy else _unkept(codes)
         most = FEW_ROWS if keeps_copy else SEVERAL_ROWS
+        if codes.shape[1] % _INT8_INPUTS:
+            most = 0
 
         def product(x: Tensor) -> Tensor:
             sums = torch._weight_int8pack_mm(x, codes, ones) if len(x) <= most else many(x)

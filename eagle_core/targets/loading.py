@@ -127,7 +127,9 @@ def _check_quantisation(
             hint="--device cpu, or --dtype bfloat16",
         )
     if not is_available():
-        raise TargetError(f"{quantisation} weights with PyTorch {torch.__version__}", hint="2.6")
+        raise TargetError(
+            f"{quantisation} weights with PyTorch {torch.__version__}", expected="2.6 or newer"
+        )
 
 
 def _name(source: Path | str) -> str:
