@@ -14,7 +14,7 @@ from eagle_core.errors import OptionError
 
 LOCAL_HOST = "127.0.0.1"
 ANY_HOST = "0.0.0.0"
-DTYPES = ("auto", "float32", "bfloat16", "float16")
+DTYPES = ("auto", "float32", "bfloat16", "float16", "int8", "int4")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,11 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         "target": (None, "hub id or folder of the target model (default: SmolLM2-135M-Instruct)"),
         "head": (None, "folder of a trained head (default: the one shipped for the target)"),
         "device": (None, "cpu, cuda, cuda:N or auto (default: cuda where there is one)"),
-        "dtype": (None, f"{', '.join(DTYPES)} (default: float32 on cpu, bfloat16 on cuda)"),
+        "dtype": (
+            None,
+            f"{', '.join(DTYPES)}; int8 and int4 are the target's weights, on a CPU alone "
+            "(default: float32 on cpu, bfloat16 on cuda)",
+        ),
         "cache": (None, "folder for fetched weights (default: the user's cache folder)"),
         "host": (ANY_HOST if on_spaces else LOCAL_HOST, f"address to serve on ({LOCAL_HOST})"),
         "port": (environment.get("GRADIO_SERVER_PORT"), "port (default: first free from 7860)"),

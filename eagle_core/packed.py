@@ -9,7 +9,7 @@ Knows layers and weights. Knows nothing of what they belong to.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -41,11 +41,18 @@ def can_pack(weight: Tensor) -> bool:
     """Whether this machine's oneDNN has a layout of its own for this weight."""
     return (
         weight.device.type == "cpu"
-        and weight.dtype is torch.float32
         and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # torch's own
         and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and (weight.dtype is torch.float32 or (weight.dtype is torch.bfloat16 and _has_bfloat16()))
     )
+
+
+@cache
+def _has_bfloat16() -> bool:
+    """Whether oneDNN computes in bfloat16 here; it wants AVX-512 of an x86 processor."""
+    asked = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    return asked is not None and bool(asked())
 
 
 def pack_linears(module: nn.Module) -> None:

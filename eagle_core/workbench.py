@@ -34,6 +34,7 @@ from eagle_core.packed import pack_linears
 from eagle_core.plain import Plain
 from eagle_core.plans import BEST, OF_THIS_MACHINE, plan_named
 from eagle_core.progress import Progress, no_progress
+from eagle_core.quantised import KINDS, Quantisation
 from eagle_core.recording import Recording
 from eagle_core.rules import FACTS
 from eagle_core.shipped import DEFAULT_HEAD, DEFAULT_TARGET, HEADS, shipped_heads
@@ -101,6 +102,7 @@ class Workbench:
             source,
             device=place,
             dtype=dtype_named(dtype, place),
+            quantisation=quantisation_named(dtype),
             device_map="auto" if device == ALL_DEVICES else None,
         )
         report("loading the head", None)
@@ -289,12 +291,21 @@ def device_named(name: str | None) -> torch.device:
 
 
 def dtype_named(name: str | None, device: torch.device) -> torch.dtype:
-    """By default float32 on a CPU, where greedy texts must be equal, and bfloat16 on CUDA."""
+    """What activations are in: by default float32 on a CPU, where greedy texts must be equal, and
+    bfloat16 on CUDA; bfloat16 over quantised weights."""
     if name is None:
         return torch.bfloat16 if device.type == "cuda" else torch.float32
+    if quantisation_named(name) is not None:
+        return torch.bfloat16
     if name not in DTYPES:
-        raise OptionError(f"dtype {name!r:.40}", expected=f"one of {', '.join(DTYPES)}")
+        known = ", ".join([*DTYPES, *KINDS])
+        raise OptionError(f"dtype {name!r:.40}", expected=f"one of {known}")
     return DTYPES[name]
+
+
+def quantisation_named(name: str | None) -> Quantisation | None:
+    """Of the weights, where a dtype's name asks for it."""
+    return next((kind for kind in KINDS if kind == name), None)
 
 
 def describe(target: Target, *, head_name: str) -> Environment:
@@ -303,7 +314,7 @@ def describe(target: Target, *, head_name: str) -> Environment:
         target=spec.name,
         head=head_name,
         device=device_description(spec.device),
-        dtype=str(spec.dtype).removeprefix("torch."),
+        dtype=spec.precision,
         threads=torch.get_num_threads(),
         versions={
             "python": platform.python_version(),

@@ -45,6 +45,12 @@ def test_an_unknown_dtype_names_the_known_ones(capsys: pytest.CaptureFixture[str
     assert "bfloat16" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+def test_quantised_weights_are_asked_for_as_a_dtype(dtype: str) -> None:
+    assert read_settings(["--dtype", dtype], {}).dtype == dtype
+    assert read_settings([], {"EAGLE_DTYPE": dtype}).dtype == dtype
+
+
 def test_a_wrong_value_in_the_environment_is_refused_too() -> None:
     with pytest.raises((OptionError, SystemExit)):
         read_settings([], {"EAGLE_DTYPE": "int3"})

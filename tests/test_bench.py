@@ -616,6 +616,19 @@ def test_the_command_writes_its_figures_as_json(
     assert command.main([str(questions), *flags, "--json", str(file / "x")]) == 1
 
 
+def test_transformers_is_no_rival_of_a_quantised_target(
+    questions: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its weights would be others, and the race one between models."""
+    bench = ToyBench()
+    bench.target.spec = replace(bench.target.spec, quantisation="int8")
+    monkeypatch.setattr(command, "load_workbench", lambda options: bench)
+    flags = ["--dtype", "int8", "--against", "llama.cpp,transformers"]
+    assert command.main([str(questions), *flags]) == 1
+    assert "transformers beside int8 weights" in capsys.readouterr().err
+    assert not bench.ran
+
+
 @pytest.mark.parametrize(
     "flags", [["--count", "0"], ["--temperature", "-1"], ["--temperatures", "0,x"]]
 )

@@ -10,6 +10,7 @@ from statistics import median
 import pytest
 import torch
 
+from eagle_core.compare import find_divergence
 from eagle_core.options import RunOptions
 from eagle_core.plans import TREE_SIZES
 from eagle_core.trace import Event, Lane, first_difference
@@ -38,6 +39,20 @@ def test_greedy_eagle_writes_what_plain_decoding_writes(bench: Workbench, tree: 
     assert first_difference(plain, eagle) is None
     assert plain.text == eagle.text
     assert eagle.tau > 1.0, "the shipped head has something accepted"
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+def test_the_shipped_head_drafts_for_the_quantised_target(dtype: str) -> None:
+    """It was trained on the float32 target's features, and reads those of the same run's."""
+    bench = Workbench.load(dtype=dtype, measures=False)
+    recording = bench.race(PROMPT, RunOptions(max_new_tokens=24, tree="chain:3"))
+    list(recording)
+    trace = recording.trace()
+    plain, eagle = trace.lane("plain"), trace.lane("eagle")
+    found = find_divergence(bench.target, bench.encode(PROMPT), plain, eagle)
+    assert found is None or found.is_numerics
+    assert eagle.tau > 1.0
+    assert trace.environment.dtype == dtype
 
 
 def test_a_sampled_race_runs_through_the_real_head(bench: Workbench) -> None:

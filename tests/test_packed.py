@@ -44,7 +44,18 @@ def test_a_gradient_passes_a_projection_to_its_input() -> None:
     torch.testing.assert_close(x.grad, WEIGHT.sum(0).expand(2, 16))
 
 
-def test_half_precision_stays_plain() -> None:
-    layer = nn.Sequential(nn.Linear(16, 4, dtype=torch.bfloat16))
+@pytest.mark.skipif(not can_pack(WEIGHT.bfloat16()), reason="no bfloat16 in this CPU's oneDNN")
+@pytest.mark.parametrize("num_rows", [1, 5, 40])
+@torch.no_grad()
+def test_a_bfloat16_layer_is_packed_too(num_rows: int) -> None:
+    x = torch.randn(num_rows, 16, generator=torch.Generator().manual_seed(1)).bfloat16()
+    packed = PackedLinear(WEIGHT.bfloat16(), BIAS.bfloat16())(x)
+    expected = nn.functional.linear(x.double(), WEIGHT.bfloat16().double(), BIAS.double())
+    assert packed.dtype is torch.bfloat16
+    torch.testing.assert_close(packed.double(), expected, atol=0.02, rtol=2**-8)
+
+
+def test_float16_stays_plain() -> None:
+    layer = nn.Sequential(nn.Linear(16, 4, dtype=torch.float16))
     pack_linears(layer)
     assert isinstance(layer[0], nn.Linear)

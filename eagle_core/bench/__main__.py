@@ -88,6 +88,12 @@ def _temperatures(options: argparse.Namespace) -> list[float]:
 def _rivals(options: argparse.Namespace, bench: Workbench) -> list[Rival]:
     if not options.against:
         return []
+    families = options.against.split(",")
+    if bench.target.spec.quantisation and {*families} - {"llama.cpp"}:
+        raise OptionError(
+            f"--against {options.against} beside {options.dtype} weights, which it has not",
+            hint="--dtype bfloat16, or --against llama.cpp",
+        )
     from eagle_core.bench import rivals  # takes seconds to import, and few runs need it
     from eagle_core.progress import progress_on_stderr
     from eagle_core.targets.store import resolve
@@ -101,7 +107,7 @@ def _rivals(options: argparse.Namespace, bench: Workbench) -> list[Rival]:
             return rivals.default_gguf(options.cache, progress)
 
     return rivals.open_rivals(
-        options.against.split(","),
+        families,
         source=resolve(options.target, cache=options.cache),
         dtype=bench.target.spec.dtype,
         device=bench.target.spec.device,

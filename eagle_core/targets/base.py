@@ -32,8 +32,14 @@ class TargetSpec:
     num_layers: int
     max_positions: int
     end_tokens: frozenset[int]
-    dtype: torch.dtype
+    dtype: torch.dtype  # of activations, and of weights that are not quantised
     device: torch.device
+    quantisation: str | None = None  # of the weights: int8, int4
+
+    @property
+    def precision(self) -> str:
+        """What the target computes in, as `--dtype` names it."""
+        return self.quantisation or str(self.dtype).removeprefix("torch.")
 
     @property
     def last_state(self) -> int:

@@ -15,6 +15,7 @@ from accelerate.utils import align_module_device  # type: ignore[import-untyped]
 
 from eagle_core.errors import PromptError, TargetError
 from eagle_core.packed import projection
+from eagle_core.quantised import QuantisedLinear
 from eagle_core.targets.base import Taps, TargetRead, TargetSpec
 from eagle_core.targets.kv import KeyValueRows
 from eagle_core.targets.masks import causal_bias, tree_bias
@@ -50,6 +51,7 @@ class HfTarget:
             end_tokens=end_tokens | _end_tokens(model),
             dtype=embed.weight.dtype,
             device=working_device(embed),
+            quantisation=getattr(unembed, "quantisation", None),
         )
 
     def embedding(self) -> Callable[[Tensor], Tensor]:
@@ -62,6 +64,8 @@ class HfTarget:
         if tokens is None and dtype is None:
             return self._whole_unembedding
         layer = self.model.get_output_embeddings()
+        if isinstance(layer, QuantisedLinear):
+            return self._shaped(_part(layer, tokens, dtype), self.spec.device)
         with align_module_device(layer):  # brings weights here that are kept elsewhere
             rows = slice(None) if tokens is None else tokens.to(layer.weight.device)
             weight = layer.weight[rows].to(dtype)
@@ -71,6 +75,8 @@ class HfTarget:
     @cached_property
     def _whole_unembedding(self) -> Callable[[Tensor], Tensor]:
         layer = self.model.get_output_embeddings()
+        if isinstance(layer, QuantisedLinear):
+            return self._shaped(layer, self.spec.device)
         if layer.weight.is_meta:  # only its own forward can bring the weights here
             return self._shaped(layer, working_device(layer))
         return self._shaped(projection(layer.weight, layer.bias), layer.weight.device)
@@ -156,6 +162,17 @@ class HfRun:
         # transformers puts the post-norm state at index L of hidden_states, where our tap L is
         tapped = [states if tap == last else output.hidden_states[tap][0] for tap in taps]
         return states, torch.cat([state.to(tokens.device) for state in tapped], dim=-1)
+
+
+def _part(
+    layer: QuantisedLinear, tokens: Tensor | None, dtype: torch.dtype | None
+) -> Callable[[Tensor], Tensor]:
+    """The layer for these tokens alone; in another dtype its weights as they are meant."""
+    part = layer if tokens is None else layer.rows(tokens.to("cpu"))
+    if dtype is None:
+        return part.project()
+    bias = None if part.bias is None else part.bias.to(dtype)
+    return projection(part.weight.dequantised(dtype), bias)
 
 
 def max_positions(config: Any, *, name: str) -> int:

@@ -20,6 +20,7 @@ import torch.nn.functional as F  # noqa: N812  its usual name
 from torch import nn
 
 from eagle_core.packed import frozen_linear
+from eagle_core.quantised import QuantisedLinear
 from eagle_core.targets.hf import HfRun, HfTarget
 
 if TYPE_CHECKING:
@@ -265,6 +266,8 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 def _joined(*linears: Any) -> Callable[[Tensor], Tensor]:
     """Several linear layers over the same input as one."""
+    if isinstance(linears[0], QuantisedLinear):
+        return QuantisedLinear.joined(linears).project()
     weight = torch.cat([linear.weight.detach() for linear in linears])
     has_bias = linears[0].bias is not None
     return frozen_linear(

@@ -20,6 +20,7 @@ from transformers.utils import logging
 
 from eagle_core.errors import TargetError
 from eagle_core.packed import pack_linears
+from eagle_core.quantised import Quantisation, is_available, quantise
 from eagle_core.targets import llama, probe
 from eagle_core.targets.hf import HfTarget
 from eagle_core.targets.llama import LlamaTarget
@@ -32,17 +33,22 @@ def load_target(
     *,
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
+    quantisation: Quantisation | None = None,
     device_map: DeviceMap | None = None,
     path: Literal["fast", "plain"] = "fast",
 ) -> HfTarget:
     """A probed target from `store.resolve`'s answer.
 
     Without a device CUDA if there is one; without a dtype bf16 on CUDA and fp32 elsewhere. A
-    `device_map` is transformers': "auto", or where each part of the model goes; then `device` is
-    of no effect. The plain path keeps the model's own layers, for who runs them himself. Raises
-    TargetError in one sentence for what is no model or cannot be decoded in trees.
+    quantised target computes in bf16, on a CPU, whatever `dtype` says. A `device_map` is
+    transformers': "auto", or where each part of the model goes; then `device` is of no effect.
+    The plain path keeps the model's own layers, for who runs them himself. Raises TargetError in
+    one sentence for what is no model or cannot be decoded in trees.
     """
     place = _place(device)
+    if quantisation is not None:
+        _check_quantisation(quantisation, place, device_map)
+        dtype = torch.bfloat16
     if dtype is None:
         dtype = torch.bfloat16 if place.type == "cuda" else torch.float32
     with _plain_words(source), quiet_transformers():
@@ -51,6 +57,8 @@ def load_target(
         )
         if device_map is None:
             model = model.to(place)
+        if quantisation is not None:
+            quantise(model, quantisation)
         end_token = load_tokenizer(source).eos_token_id
     end_tokens = frozenset() if end_token is None else frozenset({end_token})
     with _plain_words(source):
@@ -106,6 +114,22 @@ def _place(device: torch.device | str | None) -> torch.device:
     if place.type == "cuda" and not torch.cuda.is_available():
         raise TargetError(f"device '{device}', but torch sees no CUDA", hint="--device cpu")
     return place
+
+
+def _check_quantisation(
+    quantisation: str, place: torch.device, device_map: DeviceMap | None
+) -> None:
+    if place.type != "cpu" or device_map is not None:
+        where = "several devices" if device_map is not None else place.type
+        raise TargetError(
+            f"{quantisation} weights on {where}",
+            expected=f"a CPU for {quantisation}",
+            hint="--device cpu, or --dtype bfloat16",
+        )
+    if not is_available():
+        raise TargetError(
+            f"{quantisation} weights with PyTorch {torch.__version__}", expected="2.6 or newer"
+        )
 
 
 def _name(source: Path | str) -> str:

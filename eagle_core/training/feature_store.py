@@ -42,9 +42,8 @@ class FeatureIndex:
 
     @classmethod
     def of(cls, corpus: Corpus, spec: TargetSpec, taps: Taps) -> FeatureIndex:
-        dtype = str(spec.dtype).removeprefix("torch.")
         named = None if taps == (spec.last_state,) else taps
-        return cls(corpus.digest, spec.name, spec.width, dtype, taps=named)
+        return cls(corpus.digest, spec.name, spec.width, spec.precision, taps=named)
 
     @property
     def num_columns(self) -> int:

@@ -75,8 +75,8 @@ class Origin:
         some = torch.arange(min(NUM_FINGERPRINTED, spec.vocab_size), device=spec.device)
         embeddings = target.embedding()(some).detach().float().cpu().numpy()
         weights = hashlib.sha256(embeddings.tobytes()).hexdigest()[:16]
-        dtype = str(spec.dtype).removeprefix("torch.")
-        return cls(spec.name, weights, dtype, options.max_new_tokens, options.temperature)
+        length, temperature = options.max_new_tokens, options.temperature
+        return cls(spec.name, weights, spec.precision, length, temperature)
 
 
 class AnswerStore:
