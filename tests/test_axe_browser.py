@@ -26,6 +26,8 @@ LOOKS = {
 GRADIOS_OWN = {  # out of our reach, each for a reason
     ("image-redundant-alt", 'img[alt="Settings"]'),  # the icon of the footer's own button
 }
+MOVING = """document.getAnimations().filter((one) => one.playState === "running")
+  .map((one) => one.animationName)"""
 SETTLED = """document.getAnimations().every(
   (one) => one.playState !== "running" || one.effect.getTiming().iterations === Infinity)"""
 
@@ -134,11 +136,12 @@ def panel(name: str, sign: str) -> Callable[[Visit], None]:
 
 def running_again(visit: Visit) -> None:
     """Below the run the open panels still speak of the trace before it."""
-    visit.ask("Tell me a story.", length=256)
+    visit.ask("Tell me a story.", length=512)
     visit.page.wait_for_selector(".ev-lane-plain [data-step='9']")
 
 
 def settings(visit: Visit) -> None:
+    stopped(visit)
     visit.page.get_by_role("button", name="Lossy").click()
     visit.page.wait_for_selector(".ev-badge-lossy")
     visit.open_settings()
@@ -179,6 +182,10 @@ def test_axe_finds_nothing_in_any_state(browser: Any, bare: str, look: str) -> N
     for state in STATES:
         state(visit)
         found[state.__name__] = violations(visit)
+        if state is running:
+            assert ("ev-pulse" in visit.page.evaluate(MOVING)) is (motion != "reduce")
+    visit.page.evaluate("document.body.append(document.createElement('img'))")
+    assert any("image-alt" in one for one in violations(visit)), "a planted fault is found"
     visit.close()
     assert {state: broken for state, broken in found.items() if broken} == {}
     assert visit.complaints == []

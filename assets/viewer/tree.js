@@ -238,7 +238,7 @@ function reveal(box, { step, selected, layout }, camera) {
   if (node === null || layout.rows[node] === undefined) return;
   const scale = scaleOf(layout, camera);
   const [x, y] = [layout.columns[node] * PITCH.x * scale, layout.rows[node] * PITCH.y * scale];
-  const [width, height] = [NODE.width * scale + 2 * MARGIN, NODE.height * scale + 2 * MARGIN];
+  const [width, height] = [sizeOf(1, "x") * scale, sizeOf(1, "y") * scale];
   const left = x < camera.left ? x : x + width > camera.left + camera.width ? x + width - camera.width : camera.left;
   const top = y < camera.top ? y : y + height > camera.top + camera.height ? y + height - camera.height : camera.top;
   if (left !== camera.left || top !== camera.top) box.scrollTo(left, top);
