@@ -141,7 +141,8 @@ def running_again(visit: Visit) -> None:
 
 
 def settings(visit: Visit) -> None:
-    stopped(visit)
+    visit.page.evaluate("document.querySelector('#stop').click()")  # nothing where it has ended
+    visit.page.wait_for_selector("#run:enabled")
     visit.page.get_by_role("button", name="Lossy").click()
     visit.page.wait_for_selector(".ev-badge-lossy")
     visit.open_settings()
