@@ -76,6 +76,8 @@ def page_theme() -> gr.themes.Base:
         body_text_color_subdued_dark=PALETTE["plain"].dark,
         block_label_text_color=PALETTE["plain"].light,
         block_label_text_color_dark=PALETTE["plain"].dark,
+        input_placeholder_color=PALETTE["plain"].light,
+        input_placeholder_color_dark=PALETTE["plain"].dark,
         button_primary_background_fill=PALETTE["eagle"].light,
         button_primary_background_fill_dark=PALETTE["eagle"].light,
     )

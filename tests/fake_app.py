@@ -1,7 +1,7 @@
 """The page over a bench without a model, for browser tests: `python tests/fake_app.py PORT`.
 
-With a second argument, "shipped", it shows the shipped recordings instead of a made-up one, and its
-vocabulary is harmless.
+It shows a made-up recording; with a second argument "bare" none, with "shipped" those that are
+shipped, and then its vocabulary is harmless.
 
 Its vocabulary holds texts that would run if anything took them for markup or a template.
 """
@@ -36,11 +36,17 @@ def recorded() -> Recorded:
     return Recorded("Story", recording.trace())
 
 
+def recordings_of(shown: str) -> list[Recorded]:
+    if shown == "shipped":
+        return list(load_recordings())
+    return [] if shown == "bare" else [recorded()]
+
+
 def main() -> None:
     heads = ("fake-head", "other-head")
-    is_shipped = "shipped" in sys.argv[2:]
-    words = WORDS if is_shipped else WORDS + HOSTILE
-    recordings = load_recordings() if is_shipped else [recorded()]
+    shown = (sys.argv[2:] or ["made-up"])[0]
+    words = WORDS if shown == "shipped" else WORDS + HOSTILE
+    recordings = recordings_of(shown)
     runner = Runner(lambda _: FakeBench(pace=PACE, words=words), heads=heads)
     demo = build_demo(runner=runner, recordings=recordings)
     demo.launch(**launch_kwargs(Settings(port=int(sys.argv[1]))), quiet=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,16 +27,19 @@ from eagle_core.trace_json import dump_trace
 PROMPT = "Tell me a story."
 FOLDER = ROOT / "assets" / "screenshots"
 PHONE = {"viewport": {"width": 390, "height": 844}}
+PAGE, WINDOW = "the whole page", "what of it is seen without scrolling"
 VIEWER, STEP = "#viewer", ".ev-panel >> nth=0"
 SETTLED_MS = 700  # fonts, figures and the pulse of the status line
 
 
 @dataclass(frozen=True)
 class Shot:
-    """act: what is done before the picture; of: the element on it, None the whole page."""
+    """act: what is done before the picture; of: the element on it, or PAGE, or WINDOW; shown:
+    which recordings the page has, as `tests/fake_app.py` names them."""
 
     act: Callable[[Visit], None]
-    of: str | None = VIEWER
+    of: str = VIEWER
+    shown: str = "shipped"
     theme: str = "light"
     context: Mapping[str, Any] = field(default_factory=dict)
 
@@ -123,18 +127,58 @@ def what_if_sampled(visit: Visit) -> None:
     what_if(visit)
 
 
+def empty(visit: Visit) -> None:
+    visit.page.wait_for_selector(".ev-empty:visible")
+
+
+def settings(visit: Visit) -> None:
+    recorded(visit)
+    visit.page.get_by_role("button", name="Lossy").click()
+    visit.open_settings()
+
+
+def conversation(visit: Visit) -> None:
+    finished(visit)
+    visit.page.check("#follow-up input")
+    visit.ask("And then?")
+    visit.wait_for_status("Running")
+    visit.wait_for_status("Done.")
+
+
+def head_report(visit: Visit) -> None:
+    recorded(visit)
+    visit.page.get_by_role("button", name="Where the head fails").click()
+    visit.page.wait_for_selector(".ev-report caption")
+
+
+def tree_by_hand(visit: Visit) -> None:
+    recorded(visit)
+    visit.page.get_by_role("button", name="A tree by hand").click()
+    visit.page.click(".ev-plan [data-node='00']")
+    visit.page.wait_for_selector(".ev-plan [data-node='00'][aria-pressed='true']")
+
+
+def opened(visit: Visit) -> None:
+    with visit.page.expect_file_chooser() as chooser:
+        visit.page.click(".ev-share summary")
+        visit.page.click("text=Open a trace…")
+    chooser.value.set_files(ROOT / "assets" / "traces" / "03-story-sampled.json")
+    visit.see(".ev-badge", "Opened: ")
+
+
 RUN_PANEL = ".ev-charts:has(#see-the-run)"
+HEAD_PANEL, TREE_PANEL = "#head-report-panel", "#by-hand"
 IF_PANEL = ".ev-charts:has(#what-if)"
 
 SHOTS = {
-    "page": Shot(recorded, of=None),
-    "page-dark": Shot(recorded, of=None, theme="dark"),
-    "phone": Shot(recorded, of=None, context=PHONE),
-    "phone-dark": Shot(sampled, of=None, theme="dark", context=PHONE),
-    "running": Shot(running, of=None),
+    "page": Shot(recorded, of=PAGE),
+    "page-dark": Shot(recorded, of=PAGE, theme="dark"),
+    "phone": Shot(recorded, of=PAGE, context=PHONE),
+    "phone-dark": Shot(sampled, of=PAGE, theme="dark", context=PHONE),
+    "running": Shot(running, of=PAGE),
     "finished": Shot(finished),
     "stopped": Shot(stopped),
-    "error": Shot(error, of=None),
+    "error": Shot(error, of=PAGE),
     "step": Shot(inspected, of=STEP),
     "phases": Shot(phases, of=STEP),
     "hidden-verdicts": Shot(hidden, of=STEP),
@@ -146,6 +190,21 @@ SHOTS = {
     "run-phone": Shot(seen, of=RUN_PANEL, theme="dark", context=PHONE),
     "what-if": Shot(what_if, of=IF_PANEL),
     "what-if-dark": Shot(what_if_sampled, of=IF_PANEL, theme="dark"),
+    "empty": Shot(empty, of=PAGE, shown="bare"),
+    "empty-phone": Shot(empty, of=PAGE, shown="bare", theme="dark", context=PHONE),
+    "opened": Shot(opened),
+    "settings": Shot(settings, of=WINDOW),
+    "settings-dark": Shot(settings, of=WINDOW, theme="dark"),
+    "settings-phone": Shot(settings, of=".ev-sidebar", context=PHONE),
+    "conversation": Shot(conversation, of=WINDOW),
+    "head-report": Shot(head_report, of=HEAD_PANEL),
+    "head-report-dark": Shot(head_report, of=HEAD_PANEL, theme="dark"),
+    "head-report-phone": Shot(head_report, of=HEAD_PANEL, context=PHONE),
+    "tree-by-hand": Shot(tree_by_hand, of=TREE_PANEL),
+    "tree-by-hand-dark": Shot(tree_by_hand, of=TREE_PANEL, theme="dark"),
+    "tree-by-hand-phone": Shot(tree_by_hand, of=TREE_PANEL, context=PHONE),
+    "table-phone": Shot(table, of=STEP, theme="dark", context=PHONE),
+    "compare-phone": Shot(compared, of=".ev-compare", context=PHONE),
     "what-if-phone": Shot(what_if, of=IF_PANEL, context=PHONE),
 }
 
@@ -158,8 +217,8 @@ def take(browser: Any, address: str, name: str) -> None:
     visit.page.mouse.move(1, 1)
     visit.page.wait_for_timeout(SETTLED_MS)
     path = FOLDER / f"{name}.png"
-    if shot.of is None:
-        visit.page.screenshot(path=path, full_page=True)
+    if shot.of in (PAGE, WINDOW):
+        visit.page.screenshot(path=path, full_page=shot.of is PAGE)
     else:
         visit.page.locator(shot.of).screenshot(path=path)
     visit.close()
@@ -168,12 +227,19 @@ def take(browser: Any, address: str, name: str) -> None:
 
 def main() -> None:
     names = sys.argv[1:] or list(SHOTS)
+    pages = sorted({SHOTS[name].shown for name in names})
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        browser = stack.enter_context(chromium())
+        addresses = {shown: stack.enter_context(page_with(shown, folder)) for shown in pages}
+        for name in names:
+            take(browser, addresses[SHOTS[name].shown], name)
+
+
+def page_with(shown: str, folder: Path) -> AbstractContextManager[str]:
     port = free_port()
-    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
-        log = Path(folder) / "log"
-        with served("tests/fake_app.py", str(port), "shipped", port=port, log=log) as address:
-            for name in names:
-                take(browser, address, name)
+    log = folder / shown
+    return served("tests/fake_app.py", str(port), shown, port=port, log=log)
 
 
 if __name__ == "__main__":

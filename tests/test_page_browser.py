@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from browsing import AXE, Visit
+from browsing import Visit
 
 pytestmark = pytest.mark.browser
 
@@ -13,7 +13,6 @@ FACTS = ".ev-facts"
 TURNS = ".ev-turns li"
 LANE = ".ev-lane-{} .ev-text"
 HEAD_FIELD = "document.querySelector('#head input')"
-PANELS = ("#head-report-panel", "#by-hand")
 
 
 def press(visit: Visit, name: str) -> None:
@@ -245,27 +244,6 @@ def test_hostile_turns_are_shown_and_never_run(visit: Visit) -> None:
     assert turns(visit)[0] == hostile
     assert visit.page.evaluate("window.hacked") is None
     assert not visit.page.locator(".ev-turns img, .ev-turns script").count()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_in_what_stands_around_the_viewer(
-    browser: Any, address: str, theme: str
-) -> None:
-    visit = Visit(browser, f"{address}?__theme={theme}")
-    visit.wait_for_status("Ready")
-    for panel in PANELS:
-        visit.page.click(f"{panel} button >> nth=0")
-    visit.page.wait_for_selector(".ev-report caption")
-    visit.page.wait_for_selector(".ev-plan button")
-    press(visit, "Lossy")
-    visit.open_settings()
-    visit.page.wait_for_timeout(500)  # the sidebar slides in, and half-seen colours are none
-    visit.page.evaluate(AXE.read_text("utf-8"))
-    for part in (".ev-turns", ".ev-examples", ".ev-asked", ".ev-sidebar", *PANELS):
-        found = visit.page.evaluate(f"axe.run('{part}', {{resultTypes: ['violations']}})")
-        assert [broken["id"] for broken in found["violations"]] == [], part
-    visit.close()
-    assert visit.complaints == []
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

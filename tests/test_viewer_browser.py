@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from browsing import AXE, Visit
+from browsing import Visit
 
 pytestmark = pytest.mark.browser
 
@@ -47,31 +47,6 @@ def told(verdicts: str) -> str:
 def press(visit: Visit, *keys: str) -> None:
     for key in keys:
         visit.page.keyboard.press(key)
-
-
-def axe_violations(visit: Visit) -> list[str]:
-    visit.page.evaluate(AXE.read_text("utf-8"))
-    found = visit.page.evaluate("axe.run('.ev', {resultTypes: ['violations']})")
-    return [f"{one['id']}: {one['nodes'][0]['html'][:120]}" for one in found["violations"]]
-
-
-@pytest.mark.parametrize(
-    ("theme", "context"),
-    [("light", {}), ("dark", {"viewport": {"width": 390, "height": 844}})],
-    ids=["desktop", "phone"],
-)
-def test_axe_finds_nothing_in_the_viewer(
-    browser: Any, address: str, theme: str, context: dict[str, Any]
-) -> None:
-    visit = Visit(browser, f"{address}?__theme={theme}", reduced_motion="reduce", **context)
-    visit.page.wait_for_selector(".ev-node")
-    assert axe_violations(visit) == []
-    visit.page.focus(".ev-panel")
-    press(visit, "t", "h")
-    visit.page.wait_for_selector(".ev-table")
-    assert axe_violations(visit) == []
-    visit.close()
-    assert visit.complaints == []
 
 
 def test_keys_move_steps_and_the_status_line_announces_them(visit: Visit) -> None:

@@ -75,7 +75,7 @@ class Fields:
 
 def add_settings(heads: Sequence[str] = ()) -> Fields:
     """The sidebar with a field per option, the few that everybody moves first."""
-    with gr.Sidebar(open=False, position="right", width=350, elem_classes="ev-sidebar"):
+    with gr.Sidebar(open=False, position="right", width=380, elem_classes="ev-sidebar"):
         gr.HTML("<h2>Settings</h2>", elem_classes="ev-flush", apply_default_css=False)
         made = _first_fields()
         head = gr.Dropdown(

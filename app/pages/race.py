@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -24,6 +25,7 @@ from app.replay import Recorded
 from app.runner import Runner
 from app.viewer import TEMPLATE, viewer_head, viewer_script
 
+PANELS = Path(__file__).parents[2] / "assets" / "panels.js"
 HEADING = """<header class="ev-heading"><h1>EAGLE, step by step</h1>
 <p>A small head guesses several tokens ahead; the model checks all of them in one pass.
 The same text, in fewer passes.</p></header>"""
@@ -111,6 +113,7 @@ def _wire(
     earlier = gr.Textbox("[]", visible=False, label="Turns before the prompt, as JSON")
     asks = [form.prompt, *form.options, form.head]
     demo.load(acts.open_page, None, shown.viewer, concurrency_limit=None, **HIDDEN)
+    demo.load(None, None, None, js=PANELS.read_text("utf-8"), api_visibility="private")
     demo.unload(acts.leave)
     asked = gr.on(
         starts,

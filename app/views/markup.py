@@ -26,11 +26,13 @@ def paragraph(text: str, *, kind: str = "ev-note") -> str:
 
 
 def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """The first cell of a row names it; a column without a name has no header."""
+    """The first cell of a row names it; a column without a name has no header. On a narrow screen
+    it scrolls sideways, so that it takes the focus of keys."""
     head = "".join(_column(name) for name in header)
     body = "".join(_row(row) for row in rows)
     return (
-        f'<div class="ev-facts-table"><table><caption>{escape(caption)}</caption>'
+        f'<div class="ev-facts-table" tabindex="0" role="region" aria-label="{escape(caption)}">'
+        f"<table><caption>{escape(caption)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

@@ -221,7 +221,7 @@ function reveal(box, { step, selected, layout }, camera) {
   if (node === null || layout.rows[node] === undefined) return;
   const scale = scaleOf(layout, camera);
   const [x, y] = [layout.columns[node] * PITCH.x * scale, layout.rows[node] * PITCH.y * scale];
-  const [width, height] = [NODE.width * scale + 2 * MARGIN, NODE.height * scale + 2 * MARGIN];
+  const [width, height] = [sizeOf(1, "x") * scale, sizeOf(1, "y") * scale];
   const nearest = (from, to, place, length) => Math.min(Math.max(place, to - length), from);
   const left = nearest(x, x + width, camera.left, camera.width);
   const top = nearest(y, y + height, camera.top, camera.height);
