@@ -174,7 +174,9 @@ def test_a_drafter_that_slept_through_plain_steps_has_read_them_when_it_wakes(
     sleeping_rows, waking_rows = sleeping._cache.num_rows, waking._cache.num_rows
     shared = min(sleeping_rows, waking_rows)
     assert shared > FIRST_WAIT
-    torch.testing.assert_close(sleeping._cache.keys[:, :shared], waking._cache.keys[:, :shared])
+    torch.testing.assert_close(
+        sleeping._cache.layers[0].keys[:, :shared], waking._cache.layers[0].keys[:, :shared]
+    )
 
 
 @pytest.mark.parametrize("make", [eagle_drafter, perfect_drafter, hopeless_drafter])
