@@ -123,7 +123,7 @@ def test_features_travel_to_a_head_that_lives_elsewhere(spread: HfTarget) -> Non
     read = TargetRead(logits=torch.zeros(1, 97), features=elsewhere)
     drafter.begin(NUMBERS, read)  # type: ignore[arg-type]
     assert drafter._cache.num_rows == 3
-    assert drafter._cache.keys.device == FIRST
+    assert drafter._cache.layers[0].keys.device == FIRST
 
 
 def test_pretend_tensors_do_refuse_to_meet_across_devices() -> None:

@@ -486,8 +486,9 @@ def test_stable_rows_equal_one_pass_over_all_true_features(
         fresh._head(embeddings, features, positions=positions, cache=fresh._cache)
 
     assert drafter._cache.num_rows == len(text) - 1
-    torch.testing.assert_close(drafter._cache.keys, fresh._cache.keys, atol=1e-12, rtol=0)
-    torch.testing.assert_close(drafter._cache.values, fresh._cache.values, atol=1e-12, rtol=0)
+    rows, expected = drafter._cache.layers[0], fresh._cache.layers[0]
+    torch.testing.assert_close(rows.keys, expected.keys, atol=1e-12, rtol=0)
+    torch.testing.assert_close(rows.values, expected.values, atol=1e-12, rtol=0)
 
 
 def test_a_seasoned_drafter_drafts_what_a_fresh_one_would() -> None:
