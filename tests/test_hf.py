@@ -12,6 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from eagle_core.errors import PromptError, TargetError
 from eagle_core.targets import hf, probe
+from eagle_core.targets.graphs import GraphTarget
 from eagle_core.targets.hf import HfRun, HfTarget
 from eagle_core.targets.llama import LlamaTarget
 from eagle_core.targets.loading import load_target, load_tokenizer
@@ -46,9 +47,9 @@ def model() -> LlamaForCausalLM:
     return LlamaForCausalLM(LlamaConfig(**SIZES))
 
 
-@pytest.fixture(scope="module", params=[HfTarget, LlamaTarget])
+@pytest.fixture(scope="module", params=[HfTarget, LlamaTarget, GraphTarget])
 def target(model: LlamaForCausalLM, request: pytest.FixtureRequest) -> HfTarget:
-    """The plain path and the fast one: the same must hold for both."""
+    """The plain path, the fast one, and that in passes of fixed shape: the same holds for all."""
     tiny: HfTarget = request.param(model, name="tiny", end_tokens=frozenset({7}))
     return tiny
 

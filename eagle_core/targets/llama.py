@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 import torch.nn.functional as F  # noqa: N812  its usual name
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 ROTARY_KINDS = ("default", "linear", "llama3", "yarn")  # whose angles depend on positions alone
 MIN_CAPACITY = 256
+
+Turn: TypeAlias = tuple["Tensor", "Tensor"]
+"""Cosines and sines, (N, 1, head_dim / 2) each."""
 
 
 def is_supported(model: Any) -> bool:
@@ -103,7 +106,7 @@ class LlamaTarget(HfTarget):
         self.scaling = float(attention.scaling)
         self.layers = tuple(Layer.of(layer) for layer in self.decoder.layers)
         self.last_norm: Norm = Norm.of(self.decoder.norm)
-        self._angles = Angles(self.decoder.rotary_emb, self.spec.dtype, self.spec.device)
+        self.angles = Angles(self.decoder.rotary_emb, self.spec.dtype, self.spec.device)
 
     def release(self) -> None:
         """Let go of the model's own layers, of which this path has copies."""
@@ -113,13 +116,13 @@ class LlamaTarget(HfTarget):
         return LlamaRun(self)
 
     def read(
-        self, x: Tensor, *, positions: Tensor, rows: Rows, bias: Tensor | None, taps: Taps
+        self, x: Tensor, *, turn: Turn, rows: Rows, bias: Tensor | None, taps: Taps
     ) -> tuple[Tensor, Tensor]:
         """Embeddings (N, D) to post-norm states (N, D) and tapped features (N, K·D).
 
-        Writes N provisional rows into `rows`.
+        Writes N provisional rows into `rows`; brings no number back to the host.
         """
-        cos, sin = self._angles.at(positions)
+        cos, sin = turn
         entering = []
         for number, layer in enumerate(self.layers):
             entering.append(x)
@@ -175,7 +178,7 @@ class LlamaRun(HfRun):
         self._rows.make_room(len(tokens))
         return self._layers.read(
             self._embed(tokens),
-            positions=positions,
+            turn=self._layers.angles.at(positions),
             rows=self._rows,
             bias=self._per_query_row(bias) if len(tokens) > 1 else None,
             taps=taps,
@@ -205,7 +208,7 @@ class Rows:
         if needed <= capacity:
             return
         layers, two, heads, _, width = self._buffer.shape
-        wider = self._buffer.new_empty(
+        wider = self._buffer.new_zeros(  # what a mask hides is multiplied all the same
             layers, two, heads, max(2 * capacity, needed, MIN_CAPACITY), width
         )
         wider[:, :, :, : self._num_rows] = self._buffer[:, :, :, : self._num_rows]
@@ -240,18 +243,27 @@ class Angles:
         self._like = torch.empty(0, dtype=dtype, device=device)
         self._table = self._like.new_empty(2, 0, 0)
 
-    def at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """For positions (N,): (N, 1, head_dim / 2) each."""
-        farthest, table = int(positions.max()), self._table  # another run may make a new one
-        if farthest >= table.shape[1]:
-            table = self._table = self._made(max(2 * farthest, MIN_CAPACITY))
-        cos, sin = table[:, positions.to(table.device)]
-        return cos[:, None], sin[:, None]
+    def at(self, positions: Tensor) -> Turn:
+        """For positions (N,)."""
+        return turns(self.reaching(int(positions.max()) + 1), positions)
+
+    def reaching(self, num_positions: int) -> Tensor:
+        """A table (2, P, head_dim / 2) of at least so many positions."""
+        table = self._table  # another run may make a new one
+        if num_positions > table.shape[1]:
+            table = self._table = self._made(max(2 * num_positions, MIN_CAPACITY))
+        return table
 
     def _made(self, num_positions: int) -> Tensor:
         positions = torch.arange(num_positions, device=self._like.device)[None]
         tables = self._rotary(self._like, positions)  # each (1, P, head_dim), both halves alike
         return torch.stack([table[0].chunk(2, dim=-1)[0] for table in tables])
+
+
+def turns(table: Tensor, positions: Tensor) -> Turn:
+    """For positions (N,) within the table."""
+    cos, sin = table[:, positions.to(table.device)]
+    return cos[:, None], sin[:, None]
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

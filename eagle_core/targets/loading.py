@@ -22,6 +22,7 @@ from eagle_core.errors import TargetError
 from eagle_core.packed import pack_linears
 from eagle_core.quantised import Quantisation, is_available, quantise
 from eagle_core.targets import llama, probe
+from eagle_core.targets.graphs import GraphTarget
 from eagle_core.targets.hf import HfTarget
 from eagle_core.targets.llama import LlamaTarget
 
@@ -35,14 +36,15 @@ def load_target(
     dtype: torch.dtype | None = None,
     quantisation: Quantisation | None = None,
     device_map: DeviceMap | None = None,
-    path: Literal["fast", "plain"] = "fast",
+    path: Literal["fast", "graphs", "plain"] = "fast",
 ) -> HfTarget:
     """A probed target from `store.resolve`'s answer.
 
     Without a device CUDA if there is one; without a dtype bf16 on CUDA and fp32 elsewhere. A
     quantised target computes in bf16, on a CPU, whatever `dtype` says. A `device_map` is
     transformers': "auto", or where each part of the model goes; then `device` is of no effect.
-    The plain path keeps the model's own layers, for who runs them himself. Raises TargetError in
+    The plain path keeps the model's own layers, for who runs them himself; `graphs` is the fast
+    one in passes of fixed shape, captured as CUDA graphs on a GPU. Raises TargetError in
     one sentence for what is no model or cannot be decoded in trees.
     """
     place = _place(device)
@@ -62,10 +64,11 @@ def load_target(
         end_token = load_tokenizer(source).eos_token_id
     end_tokens = frozenset() if end_token is None else frozenset({end_token})
     with _plain_words(source):
-        is_fast = path == "fast" and llama.is_supported(model)
+        is_fast = path != "plain" and llama.is_supported(model)
         if device_map is None and not is_fast:
             pack_linears(model.get_decoder())
-        make = LlamaTarget if is_fast else HfTarget
+        fast = GraphTarget if path == "graphs" else LlamaTarget
+        make = fast if is_fast else HfTarget
         target = make(model, name=_name(source), end_tokens=end_tokens)
     with quiet_transformers():
         probe.check(target)
