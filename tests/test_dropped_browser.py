@@ -41,8 +41,9 @@ def visit(shared: Visit) -> Iterator[Visit]:
     page.focus(".ev-panel")
     page.keyboard.press("Home")
     shared.see(TITLE, "Step 1 of ")
-    for toggle in page.locator(".ev-toggle[aria-pressed=true]").all():
-        toggle.click()
+    pressed = page.locator(".ev-toggle[aria-pressed=true]")
+    while pressed.count():
+        pressed.first.click()
     page.wait_for_selector(DROPPED, state="detached")
     page.focus(".ev-panel")
     yield shared
