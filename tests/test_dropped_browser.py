@@ -41,9 +41,8 @@ def visit(shared: Visit) -> Iterator[Visit]:
     page.focus(".ev-panel")
     page.keyboard.press("Home")
     shared.see(TITLE, "Step 1 of ")
-    pressed = page.locator(".ev-toggle[aria-pressed=true]")
-    while pressed.count():
-        pressed.first.click()
+    for toggle in page.query_selector_all(".ev-toggle[aria-pressed=true]"):
+        toggle.click()
     page.wait_for_selector(DROPPED, state="detached")
     page.focus(".ev-panel")
     yield shared

@@ -28,7 +28,7 @@ def shared(browser: Any, address: str) -> Iterator[Visit]:
 
 @pytest.fixture
 def visit(shared: Visit) -> Iterator[Visit]:
-    for toggle in shared.page.locator(".ev-toggle[aria-pressed=true]").all():
+    for toggle in shared.page.query_selector_all(".ev-toggle[aria-pressed=true]"):
         toggle.click()
     shared.page.click(".ev-tab >> text=EAGLE")
     shared.page.focus(".ev-panel")
