@@ -128,9 +128,12 @@ def test_keys_bring_nodes_out_of_sight_into_sight(visit: Visit) -> None:
     page.click(".ev-node[data-node='0']")
     for _ in range(5):
         named(visit, "Zoom in (+)").press("Enter")
+    drawn = "() => new Promise(next => requestAnimationFrame(() => requestAnimationFrame(next)))"
+    page.evaluate(drawn)
     page.focus(".ev-node.ev-selected")
     for _ in range(5):
         page.keyboard.press("ArrowRight")
+        page.evaluate(drawn)
     page.wait_for_function("document.querySelector('.ev-tree-box').scrollLeft > 0")
     page.wait_for_function(
         "(() => { const box = document.querySelector('.ev-tree-box').getBoundingClientRect();"
