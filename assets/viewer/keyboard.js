@@ -52,7 +52,7 @@ function anywhere({ key, shiftKey, target }, act) {
 function nodeAction({ key }, { act, state }) {
   if (key === "Enter" || key === " ") return () => {};
   if (!key.startsWith("Arrow")) return null;
-  const { step, selected } = scene(state, stepInView(state));
+  const { step, selected, look } = scene(state, stepInView(state));
   const next = neighbour(parentsWithBonus(step), layoutOf(step), nodeNumber(step, selected), key);
-  return next === null ? () => {} : () => act.select(nodeKey(step, next));
+  return () => look.kinds[next] && act.select(nodeKey(step, next)); // what is out of sight has no kind
 }
