@@ -11,7 +11,6 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from eagle_core.conversation import read_conversation
 from eagle_core.convert import add_convert
 from eagle_core.errors import EagleError, OptionError, PromptError
 from eagle_core.files import write_wanted
-from eagle_core.options import RULE_NAMES, RunOptions
+from eagle_core.options import OPTION_NAMES, RULE_NAMES, RunOptions
 from eagle_core.plans import OF_THIS_MACHINE
 from eagle_core.progress import progress_on_stderr
 from eagle_core.reporting import add_report
@@ -39,7 +38,6 @@ DTYPE_HELP = (
     "int4 is the fastest over one row and gains the least from wide trees"
 )
 MAX_SAMPLES = 1_000_000
-OPTION_NAMES = frozenset(field.name for field in fields(RunOptions))
 INTERRUPTED = 130  # the shell's number for a program ended by Ctrl-C
 
 

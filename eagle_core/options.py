@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import cast
 
 from eagle_core.dynamic import DynamicPlan
@@ -78,6 +78,9 @@ class RunOptions:
             return "greedy"
         is_one_hot = self.temperature <= ONE_HOT_UP_TO or self.tree.startswith(DYNAMIC)
         return "one_hot" if is_one_hot else "without_replacement"
+
+
+OPTION_NAMES = tuple(field.name for field in fields(RunOptions))
 
 
 def _check_rule(rule: Rule, temperature: float, tree: str) -> None:

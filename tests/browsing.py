@@ -138,6 +138,15 @@ class Visit:
             arg=[selector, words],
         )
 
+    def to_first_step(self) -> None:
+        """Of EAGLE's lane, in the tree, with nothing hidden; the viewer has the focus."""
+        for toggle in self.page.query_selector_all(".ev-toggle[aria-pressed=true]"):
+            toggle.click()
+        self.page.click(".ev-tab >> text=EAGLE")
+        self.page.focus(".ev-panel")
+        self.page.keyboard.press("Home")
+        self.see(".ev-step-title", "Step 1 of ")
+
     def text(self, selector: str) -> str:
         return str(self.page.text_content(selector))
 

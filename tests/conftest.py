@@ -30,11 +30,26 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
+@pytest.fixture(scope="module")
+def shared(browser: Any, address: str) -> Iterator[Visit]:
+    """A tab for all tests of a file, its model ready."""
+    visit = Visit(browser, address)
+    visit.wait_for_status("Ready")
+    yield visit
+    visit.close()
+
+
 @pytest.fixture
-def visit(browser: Any, address: str) -> Iterator[Visit]:
+def fresh(browser: Any, address: str) -> Iterator[Visit]:
     """A tab of the test's own, its model ready."""
     visit = Visit(browser, address)
     visit.wait_for_status("Ready")
     yield visit
     visit.close()
     assert visit.complaints == []
+
+
+@pytest.fixture
+def visit(fresh: Visit) -> Visit:
+    """The same, unless a file has another idea of where its tests begin."""
+    return fresh

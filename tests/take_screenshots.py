@@ -158,6 +158,16 @@ def tree_by_hand(visit: Visit) -> None:
     visit.page.wait_for_selector(".ev-plan [data-node='00'][aria-pressed='true']")
 
 
+def dropped(visit: Visit) -> None:
+    visit.open_settings()
+    visit.page.get_by_label("Record dropped candidates").check()
+    visit.close_settings()
+    finished(visit)
+    visit.to_first_step()
+    visit.page.click(".ev-toggle >> text=Dropped")
+    visit.page.click(".ev-node.ev-dropped:not([display=none]) >> nth=0")
+
+
 def opened(visit: Visit) -> None:
     with visit.page.expect_file_chooser() as chooser:
         visit.page.click(".ev-share summary")
@@ -183,6 +193,7 @@ SHOTS = {
     "phases": Shot(phases, of=STEP),
     "hidden-verdicts": Shot(hidden, of=STEP),
     "table": Shot(table, of=STEP),
+    "dropped": Shot(dropped, of=STEP),
     "compare": Shot(compared, of=VIEWER),
     "menu": Shot(menu),
     "run": Shot(seen, of=RUN_PANEL),

@@ -23,11 +23,11 @@ from app.links import TREES
 from app.pages.acts import Acts
 from app.pages.asking import WHERE
 from app.pages.examples import load_groups
-from app.pages.form import OPTION_NAMES, RULES, defaults
+from app.pages.form import RULES, defaults
 from app.replay import Recorded, load_recordings
 from app.runner import Runner
 from app.settings import Settings
-from eagle_core.options import RULE_NAMES, RunOptions
+from eagle_core.options import OPTION_NAMES, RULE_NAMES, RunOptions
 from eagle_core.plans import OF_THIS_MACHINE, plan_named
 from eagle_core.rules import LOSSY
 from eagle_core.trace_json import dump_trace

@@ -20,24 +20,11 @@ ZOOM_OUT = "Zoom out (\u2212)"
 HELD_BY = "document.activeElement"
 
 
-@pytest.fixture(scope="module")
-def shared(browser: Any, address: str) -> Iterator[Visit]:
-    visit = Visit(browser, address)
-    visit.wait_for_status("Ready")
-    yield visit
-    visit.close()
-    assert visit.complaints == []
-
-
 @pytest.fixture
-def visit(shared: Visit) -> Visit:
-    for toggle in shared.page.query_selector_all(".ev-toggle[aria-pressed=true]"):
-        toggle.click()
-    shared.page.click(".ev-tab >> text=EAGLE")
-    shared.page.focus(".ev-panel")
-    shared.page.keyboard.press("Home")
-    shared.see(TITLE, "Step 1 of ")
-    return shared
+def visit(shared: Visit) -> Iterator[Visit]:
+    shared.to_first_step()
+    yield shared
+    assert shared.complaints == []
 
 
 def named(visit: Visit, name: str) -> Any:
@@ -222,15 +209,6 @@ def test_tab_goes_through_the_page_and_is_never_held(visit: Visit) -> None:
 
 
 # Controls that need a tab of their own: they begin runs, or put another trace on show
-
-
-@pytest.fixture
-def fresh(browser: Any, address: str) -> Iterator[Visit]:
-    visit = Visit(browser, address)
-    visit.wait_for_status("Ready")
-    yield visit
-    visit.close()
-    assert visit.complaints == []
 
 
 def test_a_run_is_asked_for_and_stopped_by_keys_alone(fresh: Visit) -> None:

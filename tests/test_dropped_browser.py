@@ -37,12 +37,8 @@ def shared(browser: Any, address: str) -> Iterator[Visit]:
 
 @pytest.fixture
 def visit(shared: Visit) -> Iterator[Visit]:
+    shared.to_first_step()
     page = shared.page
-    page.focus(".ev-panel")
-    page.keyboard.press("Home")
-    shared.see(TITLE, "Step 1 of ")
-    for toggle in page.query_selector_all(".ev-toggle[aria-pressed=true]"):
-        toggle.click()
     page.wait_for_selector(DROPPED, state="detached")
     page.focus(".ev-panel")
     yield shared

@@ -30,7 +30,8 @@ from eagle_core.training.corpus import load_corpus
 from eagle_core.training.evaluate import Validator
 from eagle_core.training.feature_store import FeatureStore
 from eagle_core.training.features import compute_features
-from eagle_core.training.loop import Trainer, TrainingData
+from eagle_core.training.feed import TrainingData
+from eagle_core.training.loop import Trainer
 from eagle_core.training.methods import fit_to_target
 from eagle_core.training.objectives import LossWeights
 from eagle_core.training.settings import Intervals, Precision, TrainingSettings

@@ -106,12 +106,16 @@ def trimmed_bench() -> Workbench:
     return replace(bench, head=head, unembedding=bench.target.unembedding(vocabulary))
 
 
+def sizes_of_layer(made: World) -> dict[str, Any]:
+    """What every kind of head calls its layer's sizes."""
+    own = ("fc_bias", "owns_unembedding", "inputs")
+    return {name: size for name, size in asdict(made.head.config).items() if name not in own}
+
+
 def eagle3_bench() -> Workbench:
     """A head over three states of the target, which feeds back what it estimates as it is."""
     made, vocabulary = exact_world(), torch.arange(22).flip(0)
-    of_layer = asdict(made.head.config)
-    for name in ("fc_bias", "owns_unembedding", "inputs"):
-        del of_layer[name]
+    of_layer = sizes_of_layer(made)
     config = Eagle3Config(**of_layer, draft_vocab_size=22, feature_width=16, taps=(0, 1, 2))
     with torch.random.fork_rng():
         torch.manual_seed(4)
@@ -177,9 +181,6 @@ def grown_alphas(bench: Workbench, answer: Answer) -> list[tuple[int, int]]:
     return [(counted, agreeing) for counted, agreeing in counts if counted]
 
 
-SMALL_SEED = 0
-
-
 def unshifted_bench() -> Workbench:
     """A head whose pairs hold the feature's own token."""
     made = exact_world()
@@ -199,20 +200,10 @@ def medusa_bench() -> Workbench:
 
 
 def small_bench() -> Workbench:
-    """Layers that change little, so that it often repeats what the target's embedding favours."""
+    """A model that reads tokens alone, as wide as the head that it stands in for."""
     made = exact_world()
-    sizes = replace(made.head.config, target=None)
-    config = SmallConfig(
-        width=sizes.width,
-        num_heads=sizes.num_heads,
-        num_kv_heads=sizes.num_kv_heads,
-        head_dim=sizes.head_dim,
-        intermediate_size=sizes.intermediate_size,
-        vocab_size=sizes.vocab_size,
-        max_positions=sizes.max_positions,
-        num_layers=2,
-    )
-    torch.manual_seed(SMALL_SEED)
+    config = SmallConfig(**sizes_of_layer(made) | {"num_layers": 2})
+    torch.manual_seed(0)
     head = SmallModel(config).double()
     loaded = LoadedHead(head, vocabulary=None, folder=Path("toy-s"), taps=head.taps(3))
     return replace(toy_bench(), head=loaded, unembedding=made.target.unembedding())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,7 @@ from proofs import world
 from torch import Tensor
 from training_toys import (
     LENGTHS,
-    D,
+    SIZES,
     ToyTarget,
     V,
     corpus_of,
@@ -37,21 +38,20 @@ from eagle_core.training.__main__ import main
 from eagle_core.training.batches import batch_of
 from eagle_core.training.checkpoint import RunFolder
 from eagle_core.training.features import compute_features
-from eagle_core.training.objectives import DIVERGENCES, LossWeights, loss_of
+from eagle_core.training.feed import Feed, Portion, TrainingData
+from eagle_core.training.objectives import (
+    DIVERGENCES,
+    OBJECTIVES,
+    LossWeights,
+    Objective,
+    loss_of,
+)
 from eagle_core.training.on_policy import OnPolicy, Reading
+from eagle_core.training.processes import Processes
+from eagle_core.training.settings import TrainingSettings
 from eagle_core.workbench import Workbench
 
-CONFIG = SmallConfig(
-    width=D,
-    num_heads=2,
-    num_kv_heads=1,
-    head_dim=8,
-    intermediate_size=24,
-    vocab_size=V,
-    max_positions=64,
-    num_layers=3,
-    target="toy",
-)
+CONFIG = SmallConfig(**SIZES, num_layers=3)
 TOKENS = torch.tensor([3, 8, 21, 5, 30, 2])
 
 
@@ -153,9 +153,9 @@ def test_every_step_of_an_unroll_is_one_pass_over_each_text(tmp_path: Path) -> N
         torch.testing.assert_close(states, torch.cat(alone), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", list(DIVERGENCES))
+@pytest.mark.parametrize("name", OBJECTIVES)
 def test_a_divergence_has_the_gradient_that_autograd_finds_and_is_least_at_the_law(
-    name: str,
+    name: Objective,
 ) -> None:
     draw = torch.Generator().manual_seed(1)
     wanted, logits = (torch.randn(6, V, generator=draw).double() for _ in range(2))
@@ -166,6 +166,7 @@ def test_a_divergence_has_the_gradient_that_autograd_finds_and_is_least_at_the_l
         "forward_kl": -(law * draft.log()),
         "reverse_kl": draft * (draft / law).log(),
         "tvd": (draft - law).abs() / 2,
+        "tokens": -(law * draft.log()),
     }[name].sum(-1)
     torch.testing.assert_close(losses, whole.detach())
     torch.testing.assert_close(gradient, torch.autograd.grad(whole.sum(), logits)[0])
@@ -240,6 +241,52 @@ def test_a_batch_on_policy_holds_what_the_model_wrote_and_the_target_makes_of_it
         assert not len(ended) or int(ended[0]) == len(text) - len(prompt) - 1
         expected = target.features(text)[1:-1]
         torch.testing.assert_close(batch.next_features[first:end], expected)
+
+
+class Doubled(Processes):
+    """As if another process had written the same."""
+
+    def sum(self, tensors: Sequence[Tensor]) -> None:
+        for tensor in tensors:
+            tensor *= 2
+
+
+def test_a_step_on_policy_repeats_itself_and_counts_what_all_processes_wrote(
+    tmp_path: Path,
+) -> None:
+    target, corpus, model = ToyTarget(), corpus_of(LENGTHS), seeded_small()
+    store = compute_features(corpus, target, tmp_path)
+    data = TrainingData(corpus, store, range(len(LENGTHS)), torch.arange(V))
+
+    def portion(processes: Processes, step: int, share: float = 1.0) -> Portion:
+        read = target.unembedding()
+        return Feed(
+            data,
+            taps=(2,),
+            settings=TrainingSettings(num_steps=9, on_policy_share=share),
+            processes=processes,
+            device=target.spec.device,
+            author=OnPolicy(
+                model, target, unembedding=lambda x: read(x) / 8, vocabulary=data.vocabulary
+            ),
+        ).portion((0, 2, 5), step=step)
+
+    one, again, other = (portion(Processes(), step) for step in (4, 4, 5))
+    assert one.batch is not None
+    assert again.batch is not None
+    assert other.batch is not None
+    assert torch.equal(one.batch.tokens, again.batch.tokens)
+    assert one.batch.tokens.tolist() != other.batch.tokens.tolist()
+    assert [*one.num_rows] == [int(one.batch.counts.sum())]
+    assert [*portion(Doubled(), 4).num_rows] == [2 * one.num_rows[0]]
+    stored = batch_of(corpus, store, [0, 2, 5])
+    off_policy = [
+        found.num_pairs == stored.num_pairs
+        and torch.equal(found.tokens.sort()[0], stored.tokens.sort()[0])
+        for found in (portion(Processes(), step, 0.5).batch for step in range(40))
+        if found is not None
+    ]
+    assert 8 < sum(off_policy) < 32
 
 
 @pytest.mark.parametrize("objective", ["tokens", "forward_kl", "reverse_kl", "tvd"])

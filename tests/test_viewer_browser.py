@@ -6,7 +6,6 @@ One page for all tests of this file: each begins at the first step of the record
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from browsing import Visit
@@ -18,22 +17,9 @@ SELECTED = ".ev-node.ev-selected"
 QUOTE = "\u2039"
 
 
-@pytest.fixture(scope="module")
-def shared(browser: Any, address: str) -> Iterator[Visit]:
-    visit = Visit(browser, address)
-    visit.wait_for_status("Ready")
-    yield visit
-    visit.close()
-
-
 @pytest.fixture
 def visit(shared: Visit) -> Iterator[Visit]:
-    for toggle in shared.page.query_selector_all(".ev-toggle[aria-pressed=true]"):
-        toggle.click()
-    shared.page.click(".ev-tab >> text=EAGLE")
-    shared.page.focus(".ev-panel")
-    shared.page.keyboard.press("Home")
-    shared.see(TITLE, "Step 1 of ")
+    shared.to_first_step()
     yield shared
     assert shared.complaints == []
 

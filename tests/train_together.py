@@ -11,7 +11,8 @@ from training_toys import ALL_TOKENS, CONFIG, LENGTHS, ToyTarget, corpus_of
 from eagle_core.drafters.head import EagleHead
 from eagle_core.training.checkpoint import RunFolder
 from eagle_core.training.features import compute_features
-from eagle_core.training.loop import Trainer, TrainingData
+from eagle_core.training.feed import TrainingData
+from eagle_core.training.loop import Trainer
 from eagle_core.training.processes import Processes
 from eagle_core.training.settings import Intervals, TrainingSettings
 

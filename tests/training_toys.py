@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,16 +25,17 @@ from eagle_core.training.methods import Sizes, new_head
 from eagle_core.training.unroll import unroll
 
 V, D = 40, 16
-CONFIG = HeadConfig(
-    width=D,
-    num_heads=2,
-    num_kv_heads=1,
-    head_dim=8,
-    intermediate_size=24,
-    vocab_size=V,
-    max_positions=64,
-    target="toy",
-)
+SIZES: dict[str, Any] = {
+    "width": D,
+    "num_heads": 2,
+    "num_kv_heads": 1,
+    "head_dim": 8,
+    "intermediate_size": 24,
+    "vocab_size": V,
+    "max_positions": 64,
+    "target": "toy",
+}
+CONFIG = HeadConfig(**SIZES)
 ALL_TOKENS = torch.arange(V)
 LENGTHS = (9, 3, 14, 2, 6, 11, 8, 5)
 

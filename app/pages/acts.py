@@ -14,10 +14,10 @@ import gradio as gr
 
 from app.ask import Ask
 from app.links import read_link
-from app.pages.form import OPTION_NAMES
 from app.replay import Recorded
 from app.runner import ModelState, Runner
 from app.views import messages
+from eagle_core.options import OPTION_NAMES
 
 SECONDS_BETWEEN_LOOKS = 0.4
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import gradio as gr
 
-from app.pages.form import OPTION_NAMES, Form, defaults
-from eagle_core.options import RunOptions
+from app.pages.form import Form, defaults
+from eagle_core.options import OPTION_NAMES, RunOptions
 
 FILE = Path(__file__).parents[2] / "assets" / "prompts" / "examples.json"
 SEEN_WITH = "SmolLM2-135M-Instruct, head eagle, float32"

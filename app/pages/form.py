@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import gradio as gr
 from gradio.components import Component
 
 from app.links import BOUNDS, TREES
-from eagle_core.options import RunOptions
+from eagle_core.options import OPTION_NAMES, RunOptions
 from eagle_core.rules import LOSSY
 
-OPTION_NAMES = tuple(field.name for field in fields(RunOptions))
 LOSSY_BADGE = "changes the text's law"
 RULES = (
     ("Auto: follows the temperature", "auto"),

@@ -21,12 +21,10 @@ _TRAINED_HERE = "a head trained on this target"
 
 
 def check_sizes(name: str, config: AnyConfig, spec: TargetSpec) -> None:
+    width = config.feature_width if isinstance(config, Eagle3Config) else config.width
     if isinstance(config, SmallConfig):
         _check_small(name, config, spec)
-        width = config.width
-    else:
-        width = config.feature_width if isinstance(config, Eagle3Config) else config.width
-    if width != spec.width and not isinstance(config, SmallConfig):
+    elif width != spec.width:
         raise HeadError(
             f"head {name} has width {width}",
             expected=f"{spec.width}, the width of target {spec.name}",

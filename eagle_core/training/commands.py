@@ -34,7 +34,8 @@ from eagle_core.training.evaluate import Validator
 from eagle_core.training.export import RECORD, Provenance, export_head
 from eagle_core.training.feature_store import FeatureStore
 from eagle_core.training.features import compute_features
-from eagle_core.training.loop import Trainer, TrainingData
+from eagle_core.training.feed import TrainingData
+from eagle_core.training.loop import Trainer
 from eagle_core.training.methods import (
     USUAL,
     Sizes,

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
@@ -23,18 +22,9 @@ from eagle_core.drafters.heads import Head
 from eagle_core.drafters.small import SmallModel
 from eagle_core.errors import CorpusError, OptionError
 from eagle_core.targets.base import Target
-from eagle_core.training.batches import (
-    Batch,
-    batch_of,
-    num_counted,
-    packed,
-    shuffled,
-    with_pairs,
-)
 from eagle_core.training.checkpoint import RunFolder
-from eagle_core.training.corpus import Corpus
 from eagle_core.training.evaluate import Validator
-from eagle_core.training.feature_store import FeatureStore
+from eagle_core.training.feed import Feed, Portion, TrainingData
 from eagle_core.training.interrupts import interrupts
 from eagle_core.training.objectives import Loss, loss_of, with_noise
 from eagle_core.training.on_policy import OnPolicy
@@ -42,16 +32,6 @@ from eagle_core.training.optimizing import Optimizers
 from eagle_core.training.processes import Processes
 from eagle_core.training.settings import Intervals, TrainingSettings, rate_at
 from eagle_core.training.unroll import unroll
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingData:
-    """What a head learns from."""
-
-    corpus: Corpus
-    store: FeatureStore
-    conversations: Sequence[int]  # those to train on; their features are in the store
-    vocabulary: Tensor  # (V',) int64, the draft vocabulary
 
 
 @dataclass
@@ -101,18 +81,20 @@ class Trainer:
         self._embedding = target.embedding()
         self._dtype: torch.dtype = getattr(torch, settings.precision)
         self._unembedding = target.unembedding(data.vocabulary.to(self._device), dtype=self._dtype)
-        self._taps = head.taps(target.spec.num_layers)
-        data.store.require(self._taps)
         self._validator = validator
         self._processes = processes or Processes()
-        self._training = with_pairs(data.corpus, data.conversations)
-        if not self._training:
-            raise CorpusError("no conversation to train on", hint="more features")
+        self._feed = Feed(
+            data,
+            taps=head.taps(target.spec.num_layers),
+            settings=settings,
+            processes=self._processes,
+            device=self._device,
+            author=self._author(target) if settings.on_policy_share else None,
+        )
         self._optimizers = Optimizers(head.named_parameters(), settings)
         self._vocabulary = data.vocabulary.to(self._device)
-        self._on_policy = self._writer(target) if settings.on_policy_share else None
 
-    def _writer(self, target: Target) -> OnPolicy:
+    def _author(self, target: Target) -> OnPolicy:
         if not isinstance(self.head, SmallModel):
             raise OptionError(
                 "an on-policy share for a head that reads features",
@@ -160,9 +142,7 @@ class Trainer:
         """From the place in the data onwards, epoch after epoch."""
         while True:
             progress = self.progress
-            order = shuffled(self._training, seed=self.settings.seed, epoch=progress.epoch)
-            epoch = list(packed(self.data.corpus, order, batch_tokens=self.settings.batch_tokens))
-            yield from epoch[progress.batch :]
+            yield from self._feed.epoch(progress.epoch)[progress.batch :]
             progress.epoch, progress.batch = progress.epoch + 1, 0
 
     def _step(self, conversations: Sequence[int], *, interrupted: Callable[[], bool]) -> Done:
@@ -170,10 +150,9 @@ class Trainer:
         started = time.perf_counter()
         settings, progress = self.settings, self.progress
         self._optimizers.zero_grad()
-        batch, num_rows = self._batch(conversations)
-        loss = self._backward(batch, num_rows)
-        num_pairs = 0 if batch is None else batch.num_pairs
-        done = self._sum_up(loss, started, num_pairs, is_interrupted=interrupted())
+        portion = self._feed.portion(conversations, step=progress.step)
+        loss = self._backward(portion)
+        done = self._sum_up(loss, started, portion.num_pairs, is_interrupted=interrupted())
         torch.nn.utils.clip_grad_norm_(self.head.parameters(), settings.clip_norm)
         rate = rate_at(self.share_done(), warmup_share=settings.warmup_share)
         self._optimizers.step(learning_rate=settings.learning_rate * rate)
@@ -183,42 +162,19 @@ class Trainer:
         progress.seconds += done.seconds
         return done
 
-    def _batch(self, conversations: Sequence[int]) -> tuple[Batch | None, list[int]]:
-        """This process' pairs, and per self-fed step how many rows count in all processes'."""
-        corpus = self.data.corpus
-        mine = self._processes.share(conversations, lengths=corpus.lengths)
-        if self._on_policy is not None and self._is_on_policy():
-            chance = self._chance(self._processes.rank, 1)
-            batch = self._on_policy.batch(corpus, mine, chance=chance) if mine else None
-            counted = torch.zeros(1) if batch is None else batch.counts.sum().cpu().float()[None]
-            counted = counted.to(self._device)
-            self._processes.sum([counted])
-            return batch, [int(counted)] * (1 + self.settings.self_fed_steps)
-        steps = range(1 + self.settings.self_fed_steps)
-        num_rows = [num_counted(corpus, conversations, num_fed=step) for step in steps]
-        if not mine:
-            return None, num_rows
-        store, device = self.data.store, self._device
-        return batch_of(corpus, store, mine, taps=self._taps, device=device), num_rows
-
-    def _is_on_policy(self) -> bool:
-        """The same for all processes."""
-        drawn = torch.rand((), generator=self._chance(0, 2))
-        return float(drawn) < self.settings.on_policy_share
-
-    def _backward(self, batch: Batch | None, num_rows: list[int]) -> Loss:
+    def _backward(self, portion: Portion) -> Loss:
         """This process' share of the batch's loss, and of its gradients."""
+        batch = portion.batch
         if batch is None:
             return Loss.none(self._device)
         settings = self.settings
         own = self.head.lm_head
         is_half = self._dtype is torch.bfloat16
+        noise = self._feed.noise(self.progress.step)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=is_half):
             estimates = unroll(
                 self.head,
-                with_noise(
-                    batch, noise=settings.noise, generator=self._chance(self._processes.rank)
-                ),
+                with_noise(batch, noise=settings.noise, generator=noise),
                 embedding=self._embedding,
                 num_steps=1 + settings.self_fed_steps,
                 wanted=batch.counts,
@@ -229,7 +185,7 @@ class Trainer:
                 unembedding=self._unembedding,
                 weights=settings.weights,
                 own_rows=None if own is None else own.weight.to(self._dtype),
-                num_rows=num_rows[: len(estimates)],
+                num_rows=portion.num_rows[: len(estimates)],
                 objective=settings.objective,
                 vocabulary=self._vocabulary,
             )
@@ -244,12 +200,6 @@ class Trainer:
         gradients = [gradient_of(weight) for weight in self.head.parameters()]
         self._processes.sum([*gradients, losses, told])
         return Done(Loss(*losses), float(told[0]), int(told[1]), is_interrupted=bool(told[2] > 0))
-
-    def _chance(self, *what: int) -> torch.Generator:
-        """A function of seed, step and what it is for, so that there is nothing to save."""
-        entropy = (self.settings.seed, self.progress.step, *what)
-        seed = np.random.SeedSequence(entropy).generate_state(1)
-        return torch.Generator().manual_seed(int(seed[0]))
 
     def _look(self, loss: Loss, bar: tqdm[Any]) -> None:
         """Log, validate and save where it is due."""
@@ -310,7 +260,7 @@ class Trainer:
             **asdict(self.settings),
             "head": self.head.config.to_json(),
             "corpus": self.data.corpus.digest,
-            "conversations": len(self._training),
+            "conversations": self._feed.num_conversations,
             "draft_vocabulary": len(self.data.vocabulary),
         }
 

@@ -86,12 +86,11 @@ def loss_of(
         stacked.float(), wanted.expand(stacked.shape), reduction="none"
     ).mean(-1)
     feature = (shares * distances).sum()
-    divergence = _of_tokens if objective == "tokens" else DIVERGENCES[objective]
     laws = partial(_laws, wanted, unembedding)
     if objective == "tokens":
         assert vocabulary is not None, "the tokens of the laws"
         laws = partial(_certain, batch.follows[batch.counts], vocabulary)
-    reader = Reader(unembedding, own_rows, divergence)
+    reader = Reader(unembedding, own_rows, DIVERGENCES[objective])
     sliced: Callable[..., Tensor] = SlicedDivergence.apply
     token = sliced(stacked, shares, laws, reader, own_rows)
     return Loss(weights.feature * feature + weights.token * token, feature, token)
@@ -158,10 +157,11 @@ def _tvd(logits: Tensor, law: Tensor) -> tuple[Tensor, Tensor]:
     return excess.abs().sum(-1) / 2, draft * (half_sign - (draft * half_sign).sum(-1, keepdim=True))
 
 
-DIVERGENCES: dict[str, Divergence] = {
+DIVERGENCES: dict[Objective, Divergence] = {
     "forward_kl": _forward_kl,
     "reverse_kl": _reverse_kl,
     "tvd": _tvd,
+    "tokens": _of_tokens,
 }
 
 

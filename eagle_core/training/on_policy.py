@@ -51,6 +51,8 @@ class OnPolicy:
         self, corpus: Corpus, conversations: Sequence[int], *, chance: torch.Generator
     ) -> Batch | None:
         """Pairs of new answers, as long as the corpus' own at most; None if there are none."""
+        if not conversations:
+            return None
         texts = [_prompt_of(corpus, each) for each in conversations]
         lengths = [
             _room_of(corpus, each, len(text))
